@@ -1,0 +1,1 @@
+"""Restrike: a runtime for diffusion models that never computes the same thing twice."""

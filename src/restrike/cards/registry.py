@@ -1,0 +1,75 @@
+"""Finds the card for a name, a checkpoint folder or a hub id.
+
+Cards are entry points of the group `restrike.cards`, imported one at a time when asked for. A checkpoint's
+architecture is read from its `model_index.json` alone, before any weights are fetched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from restrike.cards.card import ModelCard
+from restrike.cards.checkpoint import Folder, HubRepository
+from restrike.errors import Refused, Unknown
+
+GROUP = "restrike.cards"
+INDEX = "model_index.json"
+FALLBACK = "pipeline"
+
+
+@cache
+def _registered() -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            owners = " and ".join(sorted({other.value, point.value}))
+            raise Refused(f"two packages register a card '{point.name}': {owners}; uninstall one")
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The names of all installed cards, without importing any."""
+    return tuple(sorted(_registered()))
+
+
+def card(name: str) -> ModelCard:
+    """The installed card of exactly this name, validated; raises Unknown or InvalidCard."""
+    points = _registered()
+    if name not in points:
+        hint = "A checkpoint folder or a hub id (owner/name) works too."
+        raise Unknown("card", name, points, hint=hint)
+    loaded = points[name].load()
+    if not isinstance(loaded, ModelCard):
+        raise Refused(f"entry point '{name}' of group {GROUP} is a {type(loaded).__name__}, not a ModelCard")
+    return loaded.validate()
+
+
+def find(name: str) -> ModelCard:
+    """The card that serves `name`: an installed card, a checkpoint folder, or a hub id.
+
+    Raises:
+        Unknown: no installed card has that name and it is neither a folder nor a hub id.
+        Refused: the checkpoint's `model_index.json` is missing or torn.
+    """
+    if name in _registered():
+        return card(name)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _for_checkpoint(Folder(folder.resolve()))
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        owner_and_name, _, revision = name.partition("@")
+        return _for_checkpoint(HubRepository(owner_and_name, revision or None))
+    return card(name)
+
+
+def _for_checkpoint(location: Folder | HubRepository) -> ModelCard:
+    index = location.resolve((INDEX,)).json(INDEX)
+    pipeline = str(index.get("_class_name", ""))
+    if not pipeline:
+        raise Refused(f"{INDEX} of '{location}' names no pipeline class (_class_name)")
+    served_by = next((c for c in map(card, names()) if pipeline in c.pipelines), None)
+    return replace(served_by or card(FALLBACK), location=location)

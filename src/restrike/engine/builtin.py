@@ -1,0 +1,100 @@
+"""The extensions that come with the engine: step times, non-finite values, residual skipping.
+
+They hold settings only; their memory is made by `begin` for each picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from restrike.engine.extensions import ForwardCall
+from restrike.loops.contract import StepPlan, Tensors
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Reports how long the steps of each expert took."""
+
+    name: str = "step-times"
+
+    def begin(self) -> dict[str, list[float]]:
+        """Seconds by component."""
+        return {}
+
+    def observe(
+        self, memory: dict[str, list[float]], plan: StepPlan, outputs: Tensors, seconds: float
+    ) -> None:
+        """Note the step's time."""
+        memory.setdefault(plan.component, []).append(seconds)
+
+    def report(self, memory: dict[str, list[float]]) -> tuple[str, ...]:
+        """The median and the longest step of each component."""
+        return tuple(
+            f"{component}: {len(times)} steps, median {median(times) * 1000:.1f} ms, "
+            f"longest {max(times) * 1000:.1f} ms"
+            for component, times in memory.items()
+        )
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """Names the first step and tensor in which a NaN or an infinity appeared."""
+
+    name: str = "non-finite"
+
+    def begin(self) -> list[str]:
+        """At most one finding."""
+        return []
+
+    def observe(self, memory: list[str], plan: StepPlan, outputs: Tensors, seconds: float) -> None:
+        """Look for the first bad tensor of the first bad step."""
+        if memory:
+            return
+        bad = next((n for n, value in outputs.items() if not bool(torch.isfinite(value).all())), None)
+        if bad is not None:
+            memory.append(f"first non-finite value at step {plan.index + 1} of {plan.total}, in {bad}")
+
+    def report(self, memory: list[str]) -> tuple[str, ...]:
+        """The finding, if there is one."""
+        return tuple(memory)
+
+
+@dataclass
+class Residual:
+    """The last forward that ran: its input and its output."""
+
+    latent: Tensor | None = None
+    velocity: Tensor | None = None
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class ResidualSkip:
+    """Reuses the last velocity while the latent has moved by less than `threshold` since, relatively.
+
+    The solver still runs every step. A threshold of 0 never skips.
+    """
+
+    threshold: float = 0.05
+    name: str = "residual-skip"
+    alters: bool = field(default=True, init=False)
+
+    def begin(self) -> Residual:
+        """Nothing was run yet."""
+        return Residual()
+
+    def intercept(self, memory: Residual, call: ForwardCall, forward: Callable[[], Tensor]) -> Tensor:
+        """Skip the forward while the accumulated relative change is small."""
+        latent = call.inputs["latent"]
+        if memory.latent is not None and memory.velocity is not None:
+            moved = (latent - memory.latent).abs().mean() / memory.latent.abs().mean()
+            if float(moved) < self.threshold:
+                memory.skipped += 1
+                return memory.velocity
+        memory.latent, memory.velocity = latent, forward()
+        return memory.velocity

@@ -1,0 +1,83 @@
+"""A card that was loaded: its checkpoint, its placement, and its components, built on first use.
+
+Components are shared by all requests and nothing of a request is ever written on them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.checkpoint import Checkpoint, Location
+from restrike.cards.identity import WeightIdentity, identity_of
+from restrike.cards.placement import Placement
+from restrike.errors import NotFound, Refused
+from restrike.keys import digest
+
+INDEX = "model_index.json"
+
+
+class ResidentCard:
+    """One card on one placement; components and loops are built once, when first asked for."""
+
+    def __init__(self, card: ModelCard, placement: Placement) -> None:
+        if card.location is None:
+            raise Refused(
+                f"card '{card.name}' needs weights: give a checkpoint folder or a hub id as the card, "
+                f"for example --card ./folder"
+            )
+        self.card = card
+        self.placement = placement
+        self.device = torch.device(placement.device)
+        self._location: Location = card.location
+        self._components: dict[str, Any] = {}
+        self._loops: dict[str, Any] = {}
+        self._identities: dict[str, WeightIdentity] = {}
+        self._lock = threading.RLock()
+
+    def checkpoint(self, names: tuple[str, ...]) -> Checkpoint:
+        """The folder with the files of these components; brings them to this machine if needed."""
+        files = [pattern for name in names for pattern in self.card.component(name).files]
+        return self._location.resolve((INDEX, *dict.fromkeys(files)))
+
+    def loop(self, spec: LoopSpec) -> Any:
+        """The loop of the card, built from its checkpoint."""
+        with self._lock:
+            if spec.name not in self._loops:
+                self._loops[spec.name] = spec.build(self.checkpoint(spec.components))
+            return self._loops[spec.name]
+
+    def component(self, name: str) -> Any:
+        """A component by name, built at the first call.
+
+        Raises:
+            NotFound: the checkpoint does not have it.
+        """
+        with self._lock:
+            if name not in self._components:
+                declared = self.card.component(name)
+                checkpoint = self.checkpoint((name,))
+                if not checkpoint.files(declared.files):
+                    wanted = ", ".join(declared.files)
+                    raise NotFound(f"checkpoint '{checkpoint.name}' has no component '{name}' ({wanted})")
+                self._components[name] = declared.load(checkpoint, self.placement)
+            return self._components[name]
+
+    def loaded(self) -> tuple[str, ...]:
+        """The components that exist, in the order in which they were built."""
+        return tuple(self._components)
+
+    def weights(self, spec: LoopSpec) -> str:
+        """The identity of all weights that a loop can read, as one digest."""
+        with self._lock:
+            checkpoint = self.checkpoint(spec.components)
+            for name in spec.components:
+                declared = self.card.component(name)
+                if name not in self._identities and checkpoint.files(declared.files):
+                    self._identities[name] = identity_of(declared, checkpoint)
+            present = [self._identities[name] for name in spec.components if name in self._identities]
+            values = {part.component: [part.base, part.version] for part in present}
+            return str(digest("card-weights", "1", values))

@@ -1,0 +1,112 @@
+"""The failure tree and its one table: which class of failure is retried, exits and answers how.
+
+Every failure that a user can meet is one of these types, with a message of one line. Nothing here decides
+by the text of a message, and nothing imports another part of Restrike.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Retry(Enum):
+    """What may be done again after a failure."""
+
+    NEVER = "never"
+    NEW_BUDGET = "once, with a larger budget"
+    BOUNDED = "a few times, then quarantine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How one class of failure is treated at every border of the program."""
+
+    retry: Retry
+    exit_code: int
+    http_status: int
+
+
+class RestrikeError(Exception):
+    """Something went wrong in Restrike."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+
+    @property
+    def message(self) -> str:
+        """The one line that a person reads."""
+        return str(self)
+
+
+class Refused(RestrikeError):
+    """The request cannot be served as it stands; no retry changes that."""
+
+
+class NotFound(Refused):
+    """The thing asked for does not exist."""
+
+
+class Unknown(NotFound):
+    """A name that is not one of those that exist; the message lists them and the nearest one."""
+
+    def __init__(self, kind: str, name: str, exists: Iterable[str], *, hint: str = "") -> None:
+        known = sorted(exists)
+        near = difflib.get_close_matches(name, known, n=1)
+        guess = f", did you mean '{near[0]}'?" if near else "."
+        listed = f" Known: {', '.join(known)}." if known else " None exist."
+        super().__init__(f"unknown {kind} '{name}'{guess}{listed}{' ' + hint if hint else ''}")
+
+
+class Shortfall(RestrikeError):
+    """Memory, disk or time ran short; the same request may succeed with a larger budget."""
+
+
+class Crashed(RestrikeError):
+    """Something failed in a way that is not understood; it may be tried again a few times."""
+
+
+class Cancelled(RestrikeError):
+    """The work was cancelled before it finished."""
+
+
+RULES: dict[type[RestrikeError], Rule] = {
+    Crashed: Rule(retry=Retry.BOUNDED, exit_code=1, http_status=500),
+    Refused: Rule(retry=Retry.NEVER, exit_code=2, http_status=422),
+    NotFound: Rule(retry=Retry.NEVER, exit_code=2, http_status=404),
+    Shortfall: Rule(retry=Retry.NEW_BUDGET, exit_code=3, http_status=507),
+    Cancelled: Rule(retry=Retry.NEVER, exit_code=4, http_status=499),
+}
+
+
+def rule_of(error: RestrikeError) -> Rule:
+    """The rule of the nearest class in the table."""
+    return next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), RULES[Crashed])
+
+
+def typed(error: BaseException) -> RestrikeError:
+    """Give a foreign exception its place in the tree; one of ours is returned as it is.
+
+    Memory and disk that ran out are shortfalls, a forbidden path is a refusal, an interrupt is a
+    cancellation, and all that is not understood is a crash.
+    """
+    if isinstance(error, RestrikeError):
+        return error
+    text = _one_line(error)
+    if isinstance(error, KeyboardInterrupt):
+        return Cancelled("interrupted")
+    # torch.OutOfMemoryError by name: this module must not import torch.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return Shortfall(f"out of memory: {text}")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Shortfall(f"no space left: {error.filename or text}")
+    if isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno == errno.EROFS):
+        return Refused(f"no permission: {error.filename or text}")
+    return Crashed(f"{type(error).__name__}: {text}")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,43 @@
+"""What a solver gives the denoising loop: one planned update a step.
+
+Planned once, when a request begins; nothing is computed from a host number during a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from restrike.loops.schedule import Schedule
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverStep:
+    """One update of the latent.
+
+    `apply(latent, velocity, inputs)` is pure. `inputs` hold this step's `coefficients` (0-d float32), the
+    `history` tensors it reads, and, when it is `stochastic`, `noise` of the latent's shape. It returns
+    `latent`, the history that later steps read, and `log_prob` (0-d) when it is stochastic.
+    """
+
+    structure: tuple[Hashable, ...]
+    coefficients: Tensors
+    apply: Callable[[Tensor, Tensor, Tensors], dict[str, Tensor]]
+    history: tuple[str, ...] = ()
+    stochastic: bool = False
+
+
+class Solver(Protocol):
+    """A numerical method for one trajectory."""
+
+    name: str
+
+    def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
+        """All steps of a trajectory, their coefficients on the device."""
+        ...
