@@ -22,7 +22,7 @@ class WeightIdentity:
 
 def identity_of(component: Component, checkpoint: Checkpoint) -> WeightIdentity:
     """Digest the files of one component of a checkpoint."""
-    from restrike.keys import file_digest, digest
+    from restrike.keys import digest, file_digest
 
     files = {
         path.relative_to(checkpoint.root).as_posix(): str(file_digest(path))

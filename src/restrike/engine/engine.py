@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,10 +93,8 @@ class Engine:
 
     def generate(self, card: str | ModelCard, request: Request) -> Generation:
         """Run a request to its end; raises what made it fail."""
-        last = None
-        for last in self.stream(card, request):
-            pass
-        return _outcome(last)
+        events = deque(self.stream(card, request), maxlen=1)
+        return _outcome(events.pop())
 
     def generate_interleaved(self, requests: Sequence[tuple[str | ModelCard, Request]]) -> list[Generation]:
         """Run several requests side by side, one step of each in turn; same bytes as one after another."""
@@ -229,7 +228,7 @@ def _picture_of(
     )
 
 
-def _outcome(last: Event | None) -> Generation:
+def _outcome(last: Event) -> Generation:
     if isinstance(last, Succeeded):
         return last.generation
     if isinstance(last, Failed | Stopped):

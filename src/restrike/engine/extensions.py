@@ -23,7 +23,10 @@ GROUP = "restrike.extensions"
 class Observer(Protocol):
     """Reads what happened; must not write into what it is shown."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Unique among the extensions of an engine."""
+        ...
 
     def begin(self) -> Any:
         """The memory of one picture."""
@@ -49,10 +52,17 @@ class ForwardCall:
 
 @runtime_checkable
 class Interceptor(Protocol):
-    """May answer in place of a forward. `alters` says that its answers can differ from the model's."""
+    """May answer in place of a forward."""
 
-    name: str
-    alters: bool
+    @property
+    def name(self) -> str:
+        """Unique among the extensions of an engine."""
+        ...
+
+    @property
+    def alters(self) -> bool:
+        """Whether its answers can differ from the model's."""
+        ...
 
     def begin(self) -> Any:
         """The memory of one branch of one picture."""

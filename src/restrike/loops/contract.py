@@ -76,6 +76,7 @@ class LoopOutput:
 
 
 S = TypeVar("S")
+State = TypeVar("State", contravariant=True)
 
 
 class Loop(Protocol[S]):
@@ -99,18 +100,18 @@ class Loop(Protocol[S]):
 
 
 @runtime_checkable
-class Previews(Protocol[S]):
+class Previews(Protocol[State]):
     """A loop that can show its picture before it is finished."""
 
-    def preview(self, state: S) -> np.ndarray[Any, Any]:
+    def preview(self, state: State) -> np.ndarray[Any, Any]:
         """A cheap look at the current estimate of the result: THWC, uint8."""
         ...
 
 
 @runtime_checkable
-class Abandons(Protocol[S]):
+class Abandons(Protocol[State]):
     """A loop whose state holds something that must be let go when the request ends early."""
 
-    def abandon(self, state: S) -> None:
+    def abandon(self, state: State) -> None:
         """Let it go; called at most once, instead of finalize."""
         ...

@@ -19,10 +19,17 @@ DELTA = "history.delta"
 
 
 class GuidanceStep(Protocol):
-    """One step's guidance. `reads` names the extra tensors it needs beside the branches' own."""
+    """One step's guidance."""
 
-    branches: tuple[str, ...]
-    reads: tuple[str, ...]
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches that run, in order."""
+        ...
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors it needs beside the branches' own."""
+        ...
 
     def __call__(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
         """The guided velocity, and tensors to keep for later steps."""

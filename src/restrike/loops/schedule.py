@@ -31,10 +31,10 @@ class Schedule:
 
 
 def flow_schedule(steps: int, *, shift: float = 1.0, sigmas: tuple[float, ...] | None = None) -> Schedule:
-    """Evenly spaced sigmas from 1 towards 0, moved to the noisy end by `shift`: s' = shift s / (1 + (shift - 1) s).
+    """Evenly spaced sigmas from 1 towards 0, moved to the noisy end by `shift`.
 
-    Given `sigmas` are used as they are, without a shift. Source: Esser et al. 2024, "Scaling Rectified Flow
-    Transformers for High-Resolution Image Synthesis", section 5.3.2.
+    s' = shift s / (1 + (shift - 1) s). Given `sigmas` are used as they are, without a shift. Source: Esser
+    et al. 2024, "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis", section 5.3.2.
     """
     if sigmas is None:
         even = torch.arange(steps, 0, -1, dtype=torch.float64) / steps

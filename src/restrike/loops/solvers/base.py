@@ -36,7 +36,10 @@ class SolverStep:
 class Solver(Protocol):
     """A numerical method for one trajectory."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As a request names it."""
+        ...
 
     def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
         """All steps of a trajectory, their coefficients on the device."""

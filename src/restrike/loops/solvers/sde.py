@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -34,10 +35,7 @@ class FlowSDE:
     def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
         """Stochastic steps, and a closing deterministic one."""
         sigmas = [float(sigma) for sigma in schedule.sigmas]
-        steps = [
-            self._step(sigma, following, device)
-            for sigma, following in zip(sigmas[:-2], sigmas[1:-1], strict=True)
-        ]
+        steps = [self._step(sigma, following, device) for sigma, following in pairwise(sigmas[:-1])]
         dt = torch.tensor(sigmas[-1] - sigmas[-2], device=device)
         return (*steps, SolverStep(structure=("euler",), coefficients={"dt": dt}, apply=euler_update))
 
