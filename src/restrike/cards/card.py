@@ -86,7 +86,8 @@ class Axis:
         """The allowed size that is closest to `value`."""
         lowest = self.minimum + (self.offset - self.minimum) % self.step
         highest = self.maximum - (self.maximum - self.offset) % self.step
-        rounded = round((value - lowest) / self.step) * self.step + lowest
+        # In whole numbers, so that no value is too large; a tie goes up.
+        rounded = (2 * (value - lowest) + self.step) // (2 * self.step) * self.step + lowest
         return max(lowest, min(highest, rounded))
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from restrike.errors import NotFound, Refused
@@ -32,7 +32,7 @@ class Checkpoint:
 
     def json(self, file: str) -> dict[str, Any]:
         """A configuration file as a mapping; raises NotFound or Refused, naming the file."""
-        path = self.root / file
+        path = self.root / _inside(file)
         if not path.is_file():
             raise NotFound(f"checkpoint '{self.name}' has no {file}")
         try:
@@ -45,12 +45,20 @@ class Checkpoint:
 
     def has(self, pattern: str) -> bool:
         """Whether any file matches the glob pattern."""
-        return next(self.root.glob(pattern), None) is not None
+        return next(self.root.glob(_inside(pattern)), None) is not None
 
     def files(self, patterns: tuple[str, ...]) -> tuple[Path, ...]:
         """The files that match, sorted by their names relative to the root."""
-        found = {path for pattern in patterns for path in self.root.glob(pattern) if path.is_file()}
+        found = {path for pattern in patterns for path in self.root.glob(_inside(pattern)) if path.is_file()}
         return tuple(sorted(found, key=lambda path: path.relative_to(self.root).as_posix()))
+
+
+def _inside(pattern: str) -> str:
+    # Component names can come from a downloaded index; links inside a folder are the hub cache's own.
+    path = PurePosixPath(pattern.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in pattern:
+        raise Refused(f"'{pattern}' points outside its checkpoint")
+    return pattern
 
 
 @dataclass(frozen=True)
@@ -62,10 +70,16 @@ class Packaged:
 
     def resolve(self, files: tuple[str, ...]) -> Checkpoint:
         """The package's own folder; `files` is not needed, everything is here already."""
-        root = Path(str(resources.files(self.package))) / self.folder
+        try:
+            root = Path(str(resources.files(self.package))) / self.folder
+        except ModuleNotFoundError as error:
+            raise NotFound(f"package '{self.package}' is not installed") from error
         if not root.is_dir():
             raise NotFound(f"package '{self.package}' ships no folder '{self.folder}'; reinstall it")
         return Checkpoint(root=root, name=self.package.rsplit(".", 1)[-1])
+
+    def __str__(self) -> str:
+        return f"package {self.package}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,10 @@ class Folder:
         """The folder itself; raises NotFound when there is none."""
         if not self.path.is_dir():
             raise NotFound(f"no checkpoint folder at '{self.path}'")
-        return Checkpoint(root=self.path, name=self.path.name)
+        return Checkpoint(root=self.path, name=self.path.resolve().name)
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,9 @@ class HubRepository:
 
     repository: str
     revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.repository}@{self.revision}" if self.revision else self.repository
 
     def resolve(self, files: tuple[str, ...]) -> Checkpoint:
         """Download what is missing of `files` into the hub's cache.
@@ -97,3 +117,6 @@ class HubRepository:
         from restrike.cards.hub import snapshot
 
         return Checkpoint(root=snapshot(self.repository, self.revision, files), name=self.repository)
+
+    def __str__(self) -> str:
+        return f"{self.repository}@{self.revision}" if self.revision else self.repository

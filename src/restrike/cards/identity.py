@@ -5,6 +5,7 @@ It is made of content alone: moving or renaming a checkpoint changes nothing, ed
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from restrike.cards.card import Component
@@ -29,3 +30,10 @@ def identity_of(component: Component, checkpoint: Checkpoint) -> WeightIdentity:
         for path in checkpoint.files(component.files)
     }
     return WeightIdentity(component=component.name, base=str(digest("weights", "1", files)))
+
+
+def combined(parts: Iterable[WeightIdentity]) -> str:
+    """The identity of several components together: what is written into every file that they made."""
+    from restrike.keys import digest
+
+    return str(digest("card-weights", "1", {part.component: [part.base, part.version] for part in parts}))

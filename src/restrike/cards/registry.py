@@ -13,7 +13,7 @@ from pathlib import Path
 
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Folder, HubRepository
-from restrike.errors import Refused, Unknown
+from restrike.errors import NotFound, Refused, Unknown
 
 GROUP = "restrike.cards"
 INDEX = "model_index.json"
@@ -53,17 +53,20 @@ def find(name: str) -> ModelCard:
 
     Raises:
         Unknown: no installed card has that name and it is neither a folder nor a hub id.
-        Refused: the checkpoint's `model_index.json` is missing or torn.
+        NotFound: no such folder or repository, or it has no `model_index.json`.
+        Refused: the checkpoint's `model_index.json` is torn.
     """
     if name in _registered():
         return card(name)
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _for_checkpoint(Folder(folder.resolve()))
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
-        owner_and_name, _, revision = name.partition("@")
-        return _for_checkpoint(HubRepository(owner_and_name, revision or None))
-    return card(name)
+    if "/" not in name:
+        return card(name)
+    if name.count("/") > 1 or name.startswith((".", "/", "~")):
+        raise NotFound(f"no checkpoint folder at '{name}'")
+    repository, _, revision = name.partition("@")
+    return _for_checkpoint(HubRepository(repository, revision or None))
 
 
 def _for_checkpoint(location: Folder | HubRepository) -> ModelCard:

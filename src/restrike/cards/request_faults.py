@@ -1,0 +1,128 @@
+"""Finds every fault of a request that was filled in for a card.
+
+Each fault is one clause that names the argument, its value and what is possible; nothing is repaired.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from restrike.cards.card import LoopSpec, ModelCard
+
+if TYPE_CHECKING:
+    from restrike.cards.request import Arguments, Request
+
+SEED_LIMIT = 2**53 - 1
+COUNT_LIMIT = 1000
+LIMITS = {"guidance": (0, 1000), "guidance_2": (0, 1000), "shift": (0.01, 100), "fps": (0.1, 1000)}
+BRANCHED = ("cfg", "batched")
+
+
+def faults_of(card: ModelCard, loop: LoopSpec | None, request: Request, asked: Arguments) -> tuple[str, ...]:
+    """All faults; `loop` is None when no loop of the card serves the task."""
+    faults = [
+        *_prompt_and_items(asked),
+        *_numbers(request, asked),
+        *_sizes(card, asked),
+        *_steps(card, asked),
+    ]
+    if loop is None:
+        faults.insert(0, f"card '{card.name}' does not do {asked.task}; it does {', '.join(card.tasks())}")
+    else:
+        faults += [*_choices(loop, asked), *_sigmas(request, asked), *_without_effect(card, loop, asked)]
+    if asked.call and not card.takes_call_arguments:
+        faults.append(f"card '{card.name}' takes no pipeline arguments, but got {', '.join(asked.call)}")
+    return tuple(faults)
+
+
+def _prompt_and_items(asked: Arguments) -> Iterator[str]:
+    if not asked.prompt.strip():
+        yield "prompt is empty; say what to make"
+    if not 0 <= asked.seed <= SEED_LIMIT:
+        yield f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}"
+    if not asked.items:
+        yield "no picture is asked for; the count is at least 1"
+    elif len(asked.items) > COUNT_LIMIT:
+        yield f"{len(asked.items)} pictures in one request; at most {COUNT_LIMIT}"
+    elif min(asked.items) < 0 or len(set(asked.items)) < len(asked.items):
+        yield f"items {asked.items} are not distinct indices from 0"
+
+
+def _numbers(request: Request, asked: Arguments) -> Iterator[str]:
+    for name, (least, most) in LIMITS.items():
+        value = getattr(asked, name)
+        # An open guidance_2 is a copy of guidance, whose fault is told already.
+        if not least <= value <= most and not (name == "guidance_2" and request.guidance_2 is None):
+            yield f"{name} {value} is not a number from {least} to {most}"
+    low, high = asked.guidance_interval
+    if not 0 <= low <= high <= 1:
+        yield f"guidance_interval ({low}, {high}) is not an ascending range of sigma within 0 to 1"
+    if asked.guidance_every < 1:
+        yield f"guidance_every {asked.guidance_every} is not at least 1"
+
+
+def _sizes(card: ModelCard, asked: Arguments) -> Iterator[str]:
+    for name in ("width", "height", "frames"):
+        allowed, value = getattr(card.geometry, name), getattr(asked, name)
+        if not allowed.accepts(value):
+            nearest = allowed.nearest(value)
+            yield f"{name} {value}: card '{card.name}' takes {allowed}; the nearest is {nearest}"
+
+
+def _steps(card: ModelCard, asked: Arguments) -> Iterator[str]:
+    least, most = card.recipe.steps
+    if asked.steps < 1:
+        yield f"steps {asked.steps} is not at least 1"
+    elif not least <= asked.steps <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        yield f"steps {asked.steps}: the weights of '{card.name}' ({card.recipe.method}) assume {expected}"
+
+
+def _choices(loop: LoopSpec, asked: Arguments) -> Iterator[str]:
+    if loop.solvers and asked.solver not in loop.solvers:
+        yield f"solver '{asked.solver}' is not offered by loop '{loop.name}': {', '.join(loop.solvers)}"
+    if asked.guidance_mode not in loop.guidance:
+        offered = ", ".join(loop.guidance)
+        yield f"guidance_mode '{asked.guidance_mode}' is not offered by loop '{loop.name}': {offered}"
+
+
+def _sigmas(request: Request, asked: Arguments) -> Iterator[str]:
+    if asked.sigmas is None:
+        return
+    if not _descends(asked.sigmas):
+        yield "sigmas do not descend strictly within 1 to above 0 (the closing 0 is added)"
+    if request.steps is not None and request.steps != len(asked.sigmas):
+        yield f"steps {request.steps} contradicts the {len(asked.sigmas)} sigmas; leave one of them out"
+
+
+def _descends(sigmas: tuple[float, ...]) -> bool:
+    # As the schedule holds them: two that differ only beyond float32 would make a step of no length.
+    held = array("f", [*sigmas, 0.0])
+    return 0 < held[0] <= 1 and all(a > b for a, b in pairwise(held))
+
+
+def _without_effect(card: ModelCard, loop: LoopSpec, asked: Arguments) -> Iterator[str]:
+    """Arguments that were changed from the card's default and that this request would not read."""
+    if card.takes_call_arguments:
+        return
+    default, mode = card.defaults, asked.guidance_mode
+    because = f"has no effect, since guidance_mode is '{mode}'"
+    if mode == "none" and asked.guidance > 1 and asked.guidance != default.guidance:
+        yield f"guidance {asked.guidance} {because}"
+    if mode not in BRANCHED and asked.guidance_every > 1:
+        yield f"guidance_every {asked.guidance_every} {because}"
+    if mode not in BRANCHED and asked.guidance_interval != (0.0, 1.0):
+        yield f"guidance_interval {asked.guidance_interval} {because}"
+    if asked.negative_prompt != default.negative_prompt and not _reads_negative(asked):
+        yield f"negative_prompt has no effect with guidance_mode '{mode}' and guidance {asked.guidance}"
+    if not loop.solvers and asked.solver != default.solver:
+        yield f"solver '{asked.solver}' has no effect: loop '{loop.name}' has its own"
+    if asked.sigmas is not None and asked.shift != default.shift:
+        yield f"shift {asked.shift} has no effect, since sigmas are given"
+
+
+def _reads_negative(asked: Arguments) -> bool:
+    return asked.guidance_mode in BRANCHED and max(asked.guidance, asked.guidance_2) > 1
