@@ -1,1 +1,69 @@
-"""Restrike: a runtime for diffusion models that never computes the same thing twice."""
+"""Restrike: a runtime for diffusion models that never computes the same thing twice.
+
+What a program uses is found here by name and imported when it is first asked for: importing this package
+loads neither torch nor any model.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from restrike.api import Model, load
+    from restrike.cards.request import Request
+    from restrike.engine.engine import Cancellation, Engine
+    from restrike.engine.result import Generation, Picture
+    from restrike.errors import Cancelled, Crashed, NotFound, Refused, RestrikeError, Shortfall, Unknown
+
+    __version__: str
+
+__all__ = [
+    "Cancellation",
+    "Cancelled",
+    "Crashed",
+    "Engine",
+    "Generation",
+    "Model",
+    "NotFound",
+    "Picture",
+    "Refused",
+    "Request",
+    "RestrikeError",
+    "Shortfall",
+    "Unknown",
+    "__version__",
+    "load",
+]
+
+_MODULES = {
+    "restrike.api": ("Model", "load"),
+    "restrike.cards.request": ("Request",),
+    "restrike.engine.engine": ("Cancellation", "Engine"),
+    "restrike.engine.result": ("Generation", "Picture"),
+    "restrike.errors": (
+        "Cancelled",
+        "Crashed",
+        "NotFound",
+        "Refused",
+        "RestrikeError",
+        "Shortfall",
+        "Unknown",
+    ),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("restrike")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'restrike' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,6 +18,8 @@ from restrike.errors import NotFound, Refused, Unknown
 GROUP = "restrike.cards"
 INDEX = "model_index.json"
 FALLBACK = "pipeline"
+DEFAULT = "shapes"
+"""The card of a request that names none."""
 
 
 @cache

@@ -20,6 +20,7 @@ from restrike.engine.devices import placement_for
 from restrike.engine.events import (
     Event,
     Failed,
+    Noticed,
     PictureFinished,
     PreviewReady,
     Started,
@@ -33,7 +34,7 @@ from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
 from restrike.engine.versions import versions
 from restrike.errors import Cancelled, Refused, typed
-from restrike.loops.contract import LoopContext, LoopOutput
+from restrike.loops.contract import LoopContext, LoopOutput, Notices
 from restrike.media.provenance import Provenance
 
 
@@ -135,12 +136,19 @@ class Engine:
             steps=arguments.steps * len(arguments.items),
         )
         pictures: list[Picture] = []
+        notices: list[str] = []
         shared: dict[str, Any] = {}
         try:
+            loop = resident.loop(spec)
+            for message in loop.notices(arguments) if isinstance(loop, Notices) else ():
+                notices.append(message)
+                yield Noticed(message=message)
             for item in arguments.items:
                 for event in self._picture(resident, spec, arguments, item, shared, options):
                     if isinstance(event, PictureFinished):
                         pictures.append(event.picture)
+                    if isinstance(event, Noticed):
+                        notices.append(event.message)
                     yield event
         except Cancelled as error:
             yield Stopped(error=error)
@@ -156,6 +164,7 @@ class Engine:
                 arguments=arguments,
                 pictures=tuple(pictures),
                 seconds=time.perf_counter() - began,
+                notices=tuple(notices),
             )
         )
 
@@ -201,6 +210,8 @@ class Engine:
             cancellation.check()
             output = run.finalize()
             yield PictureFinished(picture=_picture_of(resident, spec, arguments, item, output))
+            for message in run.memory.report():
+                yield Noticed(message=message, item=item)
         finally:
             run.abandon()
 
@@ -218,7 +229,7 @@ def _picture_of(
         audio_CN=output.audio_CN,
         sample_rate_hz=output.sample_rate_hz,
         provenance=Provenance(
-            card=resident.card.name,
+            card=resident.address,
             weights=resident.weights(spec),
             arguments=arguments.recorded() | {"fps": fps},
             seed=arguments.seed,

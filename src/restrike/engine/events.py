@@ -23,7 +23,14 @@ class Started:
     seed: int
     items: tuple[int, ...]
     steps: int
-    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noticed:
+    """Something that a person should know and that stops nothing; of picture `item`, or of the request."""
+
+    message: str
+    item: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,5 +82,5 @@ class Stopped:
     error: Cancelled
 
 
-Event = Started | StepFinished | PreviewReady | PictureFinished | Succeeded | Failed | Stopped
+Event = Started | Noticed | StepFinished | PreviewReady | PictureFinished | Succeeded | Failed | Stopped
 TERMINAL = (Succeeded, Failed, Stopped)

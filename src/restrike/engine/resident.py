@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from restrike.cards.card import LoopSpec, ModelCard
-from restrike.cards.checkpoint import Checkpoint, Location
-from restrike.cards.identity import WeightIdentity, identity_of
+from restrike.cards.checkpoint import Checkpoint, HubRepository, Location
+from restrike.cards.identity import WeightIdentity, combined, identity_of
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
-from restrike.keys import digest
 
 INDEX = "model_index.json"
 
@@ -37,6 +36,11 @@ class ResidentCard:
         self._loops: dict[str, Any] = {}
         self._identities: dict[str, WeightIdentity] = {}
         self._lock = threading.RLock()
+
+    @property
+    def address(self) -> str:
+        """What finds the card again anywhere: its hub id or its name; never the path of a folder."""
+        return str(self._location) if isinstance(self._location, HubRepository) else self.card.name
 
     def checkpoint(self, names: tuple[str, ...]) -> Checkpoint:
         """The folder with the files of these components; brings them to this machine if needed."""
@@ -78,6 +82,4 @@ class ResidentCard:
                 declared = self.card.component(name)
                 if name not in self._identities and checkpoint.files(declared.files):
                     self._identities[name] = identity_of(declared, checkpoint)
-            present = [self._identities[name] for name in spec.components if name in self._identities]
-            values = {part.component: [part.base, part.version] for part in present}
-            return str(digest("card-weights", "1", values))
+            return combined(self._identities[name] for name in spec.components if name in self._identities)

@@ -58,6 +58,7 @@ class Generation:
     arguments: Arguments
     pictures: tuple[Picture, ...]
     seconds: float
+    notices: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:

@@ -109,6 +109,15 @@ class Previews(Protocol[State]):
 
 
 @runtime_checkable
+class Notices(Protocol):
+    """A loop, or the model in it, that has something to say of a request that it serves none the less."""
+
+    def notices(self, arguments: Arguments) -> tuple[str, ...]:
+        """One line each, such as the words of the prompt that the model has never seen."""
+        ...
+
+
+@runtime_checkable
 class Abandons(Protocol[State]):
     """A loop whose state holds something that must be let go when the request ends early."""
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from restrike.loops.contract import Forward, LoopContext, LoopOutput, StepPlan, Tensors
+from restrike.cards.request import Arguments
+from restrike.loops.contract import Forward, LoopContext, LoopOutput, Notices, StepPlan, Tensors
 from restrike.loops.guidance import SCALE, GuidancePolicy, GuidanceStep, structure_of
 from restrike.loops.noise import item_generator, normal
 from restrike.loops.schedule import Schedule
@@ -101,6 +102,10 @@ class DenoiseLoop:
     """A driven loop over a diffusion model."""
 
     model: DiffusionModel
+
+    def notices(self, arguments: Arguments) -> tuple[str, ...]:
+        """What the model has to say of the request."""
+        return self.model.notices(arguments) if isinstance(self.model, Notices) else ()
 
     def init(self, context: LoopContext) -> DenoiseState:
         """Settle the trajectory, encode the prompt, draw the picture's own noise."""

@@ -1,0 +1,112 @@
+"""The Python front door: load a card, generate, watch. All it does is put an engine and a card together.
+
+Nothing here changes a request; the engine does the work and keeps what was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from restrike.cards.card import ModelCard
+from restrike.cards.registry import DEFAULT
+from restrike.cards.request import Request
+from restrike.engine.engine import Cancellation, Engine, StreamOptions
+from restrike.engine.events import Event
+from restrike.engine.extensions import Extension, extension
+from restrike.engine.result import Generation
+from restrike.errors import Unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Options(TypedDict, total=False):
+    """What may be said beside the prompt; `Request` tells what each means, the card what is left out."""
+
+    negative_prompt: str
+    seed: int
+    items: tuple[int, ...]
+    steps: int
+    guidance: float
+    guidance_2: float
+    guidance_mode: str
+    guidance_interval: tuple[float, float]
+    guidance_every: int
+    width: int
+    height: int
+    frames: int
+    fps: float
+    solver: str
+    shift: float
+    sigmas: tuple[float, ...]
+    image: str | Path | np.ndarray[Any, Any]
+    call: Mapping[str, Any]
+    exact: bool
+
+
+class Model:
+    """A card on a device, its components loaded once, at the first generation."""
+
+    def __init__(self, engine: Engine, card: ModelCard) -> None:
+        self._engine = engine
+        self.card = card
+
+    def generate(self, prompt: str, **options: Unpack[Options]) -> Generation:
+        """Make the pictures of a prompt.
+
+        Raises:
+            Refused: the card cannot serve the request; every fault is named.
+            Unknown: there is no such option.
+        """
+        return self._engine.generate(self.card, _request(prompt, options))
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        preview_every: int = 0,
+        cancellation: Cancellation | None = None,
+        **options: Unpack[Options],
+    ) -> Iterator[Event]:
+        """The same as events: `Started` first, one of `Succeeded`, `Failed`, `Stopped` last.
+
+        A preview comes after every `preview_every`-th step (0: never); `cancellation.cancel()`, from any
+        thread, stops at the next step boundary. Work is done only while the iterator is advanced.
+        """
+        watched = StreamOptions(preview_every=preview_every, cancellation=cancellation)
+        return self._engine.stream(self.card, _request(prompt, options), watched)
+
+
+def load(
+    card: str | ModelCard = DEFAULT,
+    *,
+    device: str | None = None,
+    precision: str | None = None,
+    extensions: tuple[str | Extension, ...] = (),
+) -> Model:
+    """The model of a card name, a checkpoint folder or a hub id.
+
+    `device` is a torch device ("cuda:0"; the best one here by default), `precision` a torch dtype name that
+    the card holds in, `extensions` are names of installed extensions or extension objects.
+
+    Raises:
+        Unknown: no such card, device or extension.
+        Refused: the card contradicts itself, has no weights yet, or does not hold in that precision.
+    """
+    chosen = tuple(extension(part) if isinstance(part, str) else part for part in extensions)
+    engine = Engine(device=device, precision=precision, extensions=chosen)
+    return Model(engine, engine.load(card).card)
+
+
+def _request(prompt: str, options: Options) -> Request:
+    for name in options:
+        if name not in Options.__annotations__:
+            raise Unknown("option", name, Options.__annotations__)
+    asked: dict[str, Any] = dict(options)
+    if isinstance(asked.get("image"), str | Path):
+        from restrike.media import read_picture
+
+        asked["image"] = read_picture(asked["image"])
+    return Request(prompt=prompt, **asked)
