@@ -105,9 +105,6 @@ class HubRepository:
     repository: str
     revision: str | None = None
 
-    def __str__(self) -> str:
-        return f"{self.repository}@{self.revision}" if self.revision else self.repository
-
     def resolve(self, files: tuple[str, ...]) -> Checkpoint:
         """Download what is missing of `files` into the hub's cache.
 
