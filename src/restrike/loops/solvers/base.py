@@ -44,3 +44,8 @@ class Solver(Protocol):
     def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
         """All steps of a trajectory, their coefficients on the device."""
         ...
+
+
+def scalar(value: float, device: torch.device) -> Tensor:
+    """A host number as the 0-d float32 tensor that a step reads."""
+    return torch.tensor(value, dtype=torch.float32, device=device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from restrike.loops.schedule import Schedule
-from restrike.loops.solvers.base import SolverStep, Tensors
+from restrike.loops.solvers.base import SolverStep, Tensors, scalar
 from restrike.loops.solvers.euler import euler_update
 
 
@@ -36,7 +36,7 @@ class FlowSDE:
         """Stochastic steps, and a closing deterministic one."""
         sigmas = [float(sigma) for sigma in schedule.sigmas]
         steps = [self._step(sigma, following, device) for sigma, following in pairwise(sigmas[:-1])]
-        dt = torch.tensor(sigmas[-1] - sigmas[-2], device=device)
+        dt = scalar(sigmas[-1] - sigmas[-2], device)
         return (*steps, SolverStep(structure=("euler",), coefficients={"dt": dt}, apply=euler_update))
 
     def _step(self, sigma: float, following: float, device: torch.device) -> SolverStep:
@@ -50,7 +50,7 @@ class FlowSDE:
             "deviation": deviation,
             "log_norm": -math.log(deviation) - 0.5 * math.log(2 * math.pi),
         }
-        coefficients = {name: torch.tensor(value, device=device) for name, value in numbers.items()}
+        coefficients = {name: scalar(value, device) for name, value in numbers.items()}
         return SolverStep(
             structure=(self.name,), coefficients=coefficients, apply=sde_update, stochastic=True
         )

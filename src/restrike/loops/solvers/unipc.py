@@ -15,6 +15,9 @@ from torch import Tensor
 from restrike.loops.schedule import Schedule
 from restrike.loops.solvers.base import SolverStep, Tensors
 
+HIGHEST_SIGMA = 1 - 1e-6
+"""As in diffusers; any value this close to 1 gives the same picture."""
+
 
 @dataclass(frozen=True)
 class UniPC:
@@ -30,9 +33,13 @@ class UniPC:
     uncorrected: tuple[int, ...] = ()
 
     def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
-        """Orders rise from 1 at the start and, if so set, fall to 1 at the end."""
-        orders = self._orders(schedule.steps)
-        return tuple(self._step(schedule.sigmas, index, orders, device) for index in range(schedule.steps))
+        """Orders rise from 1 at the start and, if so set, fall to 1 at the end.
+
+        Pure noise, sigma 1, has a log-SNR of minus infinity, from which no finite step leads. UniPC alone
+        works in log-SNR, so the sigma is lowered here and neither the schedule nor the model is told another.
+        """
+        orders, sigmas = self._orders(schedule.steps), schedule.sigmas.clamp(max=HIGHEST_SIGMA)
+        return tuple(self._step(sigmas, index, orders, device) for index in range(schedule.steps))
 
     def _orders(self, steps: int) -> list[int]:
         orders = [min(self.order, index + 1) for index in range(steps)]
