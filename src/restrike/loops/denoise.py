@@ -16,8 +16,8 @@ from restrike.cards.request import Arguments
 from restrike.loops.contract import Forward, LoopContext, LoopOutput, Notices, StepPlan, Tensors
 from restrike.loops.guidance import SCALE, GuidancePolicy, GuidanceStep, structure_of
 from restrike.loops.noise import item_generator, normal
-from restrike.loops.schedule import Schedule
-from restrike.loops.solvers.base import Solver, SolverStep
+from restrike.loops.schedule import TRAIN_TIMESTEPS, Schedule
+from restrike.loops.solvers.base import Solver, SolverStep, scalar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,10 @@ class DiffusionModel(Protocol):
         ...
 
     def conditioning(self, context: LoopContext, expert: str, branch: str) -> Mapping[str, Tensor]:
-        """All that one expert reads of the request in branch `cond` or `uncond`, computed once a request."""
+        """All that one expert reads of the request in branch `cond` or `uncond`, computed once a request.
+
+        Each tensor leads with a batch of 1; for batched guidance both branches have equal shapes.
+        """
         ...
 
     def denoise(self, module: Any, inputs: Tensors) -> Tensor:
@@ -57,15 +60,16 @@ class DiffusionModel(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DenoiseStep:
-    """The pure computation of one step."""
+    """The pure computation of one step; guidance and solver work in float32, as the latent is held."""
 
     guidance: GuidanceStep
     solver: SolverStep
 
     def __call__(self, forward: Forward, inputs: Tensors) -> dict[str, Tensor]:
         """Run the branches, combine them, update the latent."""
-        velocity, kept = self.guidance(forward, inputs)
-        updated = self.solver.apply(inputs["latent"], velocity, inputs)
+        latent = inputs["latent"]
+        velocity, kept = self.guidance(lambda *call: forward(*call).to(latent.dtype), inputs)
+        updated = self.solver.apply(latent, velocity, inputs)
         return {"velocity": velocity, **kept, **updated}
 
 
@@ -126,8 +130,9 @@ class DenoiseLoop:
         schedule, solver = self.model.sampler(context)
         sigmas = tuple(float(sigma) for sigma in schedule.sigmas)
         experts = tuple(self.model.expert(float(timestep)) for timestep in schedule.timesteps)
-        first, second = arguments.guidance, arguments.guidance_2
-        scales = [first if expert == experts[0] else second for expert in experts]
+        # A trajectory that begins late may never meet the noisiest expert, whose scale is the first.
+        noisiest = self.model.expert(float(TRAIN_TIMESTEPS))
+        scales = [arguments.guidance if e == noisiest else arguments.guidance_2 for e in experts]
         policy = GuidancePolicy(
             mode=arguments.guidance_mode,
             interval=arguments.guidance_interval,
@@ -141,7 +146,7 @@ class DenoiseLoop:
             sigmas=sigmas,
             timesteps=tuple(schedule.timesteps.to(device).split(1)),
             experts=experts,
-            scales={e: torch.tensor(s, device=device) for e, s in zip(experts, scales, strict=True)},
+            scales={e: scalar(s, device) for e, s in zip(experts, scales, strict=True)},
             guidance=guidance,
             solver=solver.plan(schedule, device),
             conditioning={key: self.model.conditioning(context, *key) for key in sorted(branches)},

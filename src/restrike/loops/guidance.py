@@ -124,7 +124,7 @@ class GuidancePolicy:
     `mode` is `none`, `cfg`, `batched` or `embedded`. Within `interval` of sigma (Kynkäänniemi et al. 2024,
     "Applying Guidance in a Limited Interval") the mode acts, outside it the conditional branch runs alone.
     With `every` > 1 the delta between the branches is computed at every n-th guided step and whenever the
-    expert changes, and reused between.
+    expert changes, and reused between. A model with embedded guidance is told its scale at every step.
     """
 
     mode: str
@@ -133,6 +133,8 @@ class GuidancePolicy:
 
     def plan(self, sigmas: list[float], scales: list[float], experts: list[str]) -> tuple[GuidanceStep, ...]:
         """One guidance step a sigma; a scale of at most 1 is no guidance, as in diffusers."""
+        if self.mode == "embedded":
+            return (Embedded(),) * len(sigmas)
         steps: list[GuidanceStep] = []
         age, guided_by = 0, None
         for sigma, scale, expert in zip(sigmas, scales, experts, strict=True):
@@ -147,13 +149,10 @@ class GuidancePolicy:
         return tuple(steps)
 
     def _acts(self, sigma: float, scale: float) -> bool:
-        if self.mode == "none" or not self.interval[0] <= sigma <= self.interval[1]:
-            return False
-        return self.mode == "embedded" or scale > 1
+        low, high = self.interval
+        return self.mode != "none" and low <= sigma <= high and scale > 1
 
     def _fresh(self) -> GuidanceStep:
-        if self.mode == "embedded":
-            return Embedded()
         kind = Batched if self.mode == "batched" else Classic
         return kind(keeps_delta=self.every > 1)
 

@@ -38,7 +38,7 @@ def flow_schedule(steps: int, *, shift: float = 1.0, sigmas: tuple[float, ...] |
     """
     if sigmas is None:
         even = torch.arange(steps, 0, -1, dtype=torch.float64) / steps
-        visited = shift * even / (1 + (shift - 1) * even)
+        visited = shift * even / (shift * even + (1 - even))
     else:
         visited = torch.tensor(sigmas, dtype=torch.float64)
     closed = torch.cat([visited, visited.new_zeros(1)]).to(torch.float32)
