@@ -44,7 +44,10 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopSpec:
-    """One driven loop of a card: which tasks it serves, which components it reads, how it is built."""
+    """One driven loop of a card: which tasks it serves, which components it reads, how it is built.
+
+    The forwards of an `opaque` loop are not the engine's to see, so no extension can answer in their place.
+    """
 
     name: str
     tasks: tuple[Task, ...]
@@ -52,6 +55,7 @@ class LoopSpec:
     build: Callable[[Checkpoint], Any]
     solvers: tuple[str, ...] = ()
     guidance: tuple[str, ...] = ("none",)
+    opaque: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

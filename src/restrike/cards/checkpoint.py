@@ -25,10 +25,14 @@ class Location(Protocol):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder of weights and configuration; `name` is what a person calls it and never decides a key."""
+    """A folder of weights and configuration; `name` is what a person calls it and never decides a key.
+
+    `code_trusted` says that the user lets Python code that lies in the folder run.
+    """
 
     root: Path
     name: str
+    code_trusted: bool = False
 
     def json(self, file: str) -> dict[str, Any]:
         """A configuration file as a mapping; raises NotFound or Refused, naming the file."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from restrike.cards.card import LoopSpec, ModelCard, Task
 from restrike.cards.request_faults import SEED_LIMIT, faults_of
-from restrike.cards.request_values import read
+from restrike.cards.request_values import read, recordable
 from restrike.errors import Refused
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """A request with nothing left open: what a loop reads and what provenance records."""
+    """A request with nothing left open: what a loop reads and what provenance records.
+
+    The exception is a card that takes call arguments: its model has defaults of its own, `left_open` names
+    the fields that are left to them, and their values here are nominal. It is empty for every other card.
+    """
 
     task: Task
     prompt: str
@@ -79,11 +83,16 @@ class Arguments:
     image: np.ndarray[Any, Any] | None
     call: Mapping[str, Any]
     exact: bool
+    left_open: frozenset[str] = frozenset()
 
     def recorded(self) -> dict[str, Any]:
-        """The arguments as plain values for provenance: all but the seed, the items and the image."""
-        left_out = {"seed", "items", "image", "task", "exact"}
-        return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
+        """The arguments as plain values for provenance: all but the seed, the items and the image.
+
+        What was left open is left out, so that making the picture again leaves it open again.
+        """
+        left_out = {"seed", "items", "image", "task", "exact", "left_open", *self.left_open}
+        chosen = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
+        return chosen | {"call": recordable(self.call)}
 
 
 def resolve(card: ModelCard, request: Request) -> tuple[LoopSpec, Arguments]:
@@ -119,7 +128,19 @@ def _filled(card: ModelCard, request: Request) -> Arguments:
         chosen["seed"] = secrets.randbelow(SEED_LIMIT + 1)
     if request.guidance_2 is None:
         chosen["guidance_2"] = chosen["guidance"]
-    return Arguments(task=_task(card, request, chosen["frames"]), **chosen)
+    left_open = _not_set(request) if card.takes_call_arguments else frozenset()
+    return Arguments(task=_task(card, request, chosen["frames"]), left_open=left_open, **chosen)
+
+
+def _not_set(request: Request) -> frozenset[str]:
+    # The rest has no default that a model could have its own of.
+    always_meant = {"prompt", "seed", "items", "image", "call", "exact"}
+    optional = [part for part in fields(Request) if part.name not in always_meant]
+    return frozenset(part.name for part in optional if _is_default(getattr(request, part.name), part.default))
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is None if default is None else value == default
 
 
 def _task(card: ModelCard, request: Request, frames: int) -> Task:

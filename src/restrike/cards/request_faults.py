@@ -24,7 +24,7 @@ BRANCHED = ("cfg", "batched")
 def faults_of(card: ModelCard, loop: LoopSpec | None, request: Request, asked: Arguments) -> tuple[str, ...]:
     """All faults; `loop` is None when no loop of the card serves the task."""
     faults = [
-        *_prompt_and_items(asked),
+        *_prompt_and_items(card, asked),
         *_numbers(request, asked),
         *_sizes(card, asked),
         *_steps(card, asked),
@@ -38,8 +38,9 @@ def faults_of(card: ModelCard, loop: LoopSpec | None, request: Request, asked: A
     return tuple(faults)
 
 
-def _prompt_and_items(asked: Arguments) -> Iterator[str]:
-    if not asked.prompt.strip():
+def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[str]:
+    # A model with call arguments may take no prompt; one that does refuses an empty one itself.
+    if not asked.prompt.strip() and not card.takes_call_arguments:
         yield "prompt is empty; say what to make"
     if not 0 <= asked.seed <= SEED_LIMIT:
         yield f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}"

@@ -19,6 +19,31 @@ def read(name: str, value: Any) -> Any:
         raise ValueError(f"{name} {_shown(value)} is not {words}") from error
 
 
+def recordable(value: Any) -> Any:
+    """A call argument as plain values; what JSON does not hold (a mask, a tensor) is named by its digest."""
+    if isinstance(value, Mapping):
+        return {str(name): recordable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [recordable(part) for part in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    from restrike.keys import Unkeyable, digest
+
+    try:
+        return {"digest": str(digest("call-argument", "1", _elements(value)))}
+    except Unkeyable as reason:
+        return {"not keyable": f"{type(value).__name__}: {reason}"}
+
+
+def _elements(value: Any) -> Any:
+    # A PIL picture shows its pixels to numpy and is not one of its arrays.
+    if hasattr(value, "__array_interface__") and not hasattr(value, "__array__"):
+        import numpy as np
+
+        return np.array(value)
+    return value
+
+
 def _shown(value: Any) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -29,7 +29,7 @@ from restrike.engine.events import (
     Succeeded,
 )
 from restrike.engine.execution import PictureRun
-from restrike.engine.extensions import Extension, ExtensionMemory, altering, checked
+from restrike.engine.extensions import Extension, ExtensionMemory, altering, checked, intercepting
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
 from restrike.engine.versions import versions
@@ -63,7 +63,10 @@ class StreamOptions:
 
 
 class Engine:
-    """Loaded cards and the extensions that this engine runs with."""
+    """Loaded cards and the extensions that this engine runs with.
+
+    `trust_remote_code` lets Python code that lies in a checkpoint run; without it such code is refused.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,9 @@ class Engine:
         device: str | None = None,
         precision: str | None = None,
         extensions: tuple[Extension, ...] = (),
+        trust_remote_code: bool = False,
     ) -> None:
+        self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
         self._extensions = checked(extensions)
         self._residents: dict[tuple[str, Any], ResidentCard] = {}
@@ -89,7 +94,9 @@ class Engine:
         with self._lock:
             if key not in self._residents:
                 placement = placement_for(found, self._device, self._precision)
-                self._residents[key] = ResidentCard(found, placement)
+                self._residents[key] = ResidentCard(
+                    found, placement, trust_remote_code=self._trust_remote_code
+                )
             return self._residents[key]
 
     def generate(self, card: str | ModelCard, request: Request) -> Generation:
@@ -120,10 +127,18 @@ class Engine:
         """
         resident = self.load(card)
         spec, arguments = resolve(resident.card, request)
+        self._admit_extensions(resident, spec, arguments)
+        return self._events(resident, spec, arguments, options or StreamOptions())
+
+    def _admit_extensions(self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments) -> None:
         if arguments.exact and altering(self._extensions):
             changing = altering(self._extensions)[0]
             raise Refused(f"an exact request cannot run on an engine with extension '{changing}'")
-        return self._events(resident, spec, arguments, options or StreamOptions())
+        if spec.opaque and intercepting(self._extensions):
+            name, card = intercepting(self._extensions)[0], resident.card.name
+            raise Refused(
+                f"extension '{name}' cannot act on card '{card}': its steps are opaque; leave it out"
+            )
 
     def _events(
         self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments, options: StreamOptions
@@ -133,7 +148,7 @@ class Engine:
             card=resident.card.name,
             seed=arguments.seed,
             items=arguments.items,
-            steps=arguments.steps * len(arguments.items),
+            steps=0 if "steps" in arguments.left_open else arguments.steps * len(arguments.items),
         )
         pictures: list[Picture] = []
         notices: list[str] = []
@@ -231,7 +246,7 @@ def _picture_of(
         provenance=Provenance(
             card=resident.address,
             weights=resident.weights(spec),
-            arguments=arguments.recorded() | {"fps": fps},
+            arguments=arguments.recorded() | ({"fps": output.fps} if output.fps else {}),
             seed=arguments.seed,
             item=item,
             versions=versions(),

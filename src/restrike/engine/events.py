@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """The request was understood; `steps` counts the denoising steps of all its pictures."""
+    """The request was understood.
+
+    `steps` counts the denoising steps of all its pictures; 0 when the model itself decides, and then each
+    `StepFinished` tells the total of its picture.
+    """
 
     card: str
     seed: int

@@ -122,6 +122,11 @@ def altering(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
     return tuple(e.name for e in extensions if isinstance(e, Interceptor) and e.alters)
 
 
+def intercepting(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
+    """The names of those that stand between the engine and a model's forwards."""
+    return tuple(e.name for e in extensions if isinstance(e, Interceptor))
+
+
 def checked(extensions: tuple[Extension, ...]) -> tuple[Extension, ...]:
     """The extensions themselves; raises Refused when two of them alter the result."""
     changing = altering(extensions)

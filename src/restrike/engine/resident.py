@@ -6,6 +6,7 @@ Components are shared by all requests and nothing of a request is ever written o
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ INDEX = "model_index.json"
 class ResidentCard:
     """One card on one placement; components and loops are built once, when first asked for."""
 
-    def __init__(self, card: ModelCard, placement: Placement) -> None:
+    def __init__(self, card: ModelCard, placement: Placement, *, trust_remote_code: bool = False) -> None:
         if card.location is None:
             raise Refused(
                 f"card '{card.name}' needs weights: give a checkpoint folder or a hub id as the card, "
@@ -32,6 +33,7 @@ class ResidentCard:
         self.placement = placement
         self.device = torch.device(placement.device)
         self._location: Location = card.location
+        self._code_trusted = trust_remote_code
         self._components: dict[str, Any] = {}
         self._loops: dict[str, Any] = {}
         self._identities: dict[str, WeightIdentity] = {}
@@ -45,7 +47,8 @@ class ResidentCard:
     def checkpoint(self, names: tuple[str, ...]) -> Checkpoint:
         """The folder with the files of these components; brings them to this machine if needed."""
         files = [pattern for name in names for pattern in self.card.component(name).files]
-        return self._location.resolve((INDEX, *dict.fromkeys(files)))
+        found = self._location.resolve((INDEX, *dict.fromkeys(files)))
+        return replace(found, code_trusted=self._code_trusted)
 
     def loop(self, spec: LoopSpec) -> Any:
         """The loop of the card, built from its checkpoint."""
