@@ -34,7 +34,9 @@ class RestrikeError(Exception):
     """Something went wrong in Restrike."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+        text = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        # Quoted input can hold line breaks; a failure is one line all the same.
+        super().__init__(" ".join(text.splitlines()))
 
     @property
     def message(self) -> str:

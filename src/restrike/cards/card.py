@@ -129,12 +129,24 @@ class SamplingDefaults:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """How a card takes on what a checkpoint's own configuration decides: tasks, sizes, sampling.
+
+    `files` are all that `fit` reads, so that no weights are fetched for it.
+    """
+
+    files: tuple[str, ...]
+    fit: Callable[[ModelCard, Checkpoint], ModelCard]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """A model: components, loops, limits, defaults, recipe, and where its weights are.
 
     `location` is None for a card of published weights that needs one from the user; `precisions` are the
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
-    `model_index.json` that this card serves.
+    `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
+    to a checkpoint.
     """
 
     name: str
@@ -150,6 +162,7 @@ class ModelCard:
     location: Location | None = None
     pipelines: tuple[str, ...] = ()
     takes_call_arguments: bool = False
+    fitting: Fitting | None = None
 
     def component(self, name: str) -> Component:
         """The component of that name; raises KeyError, which a validated card never does."""

@@ -39,12 +39,15 @@ def names() -> tuple[str, ...]:
 
 
 def card(name: str) -> ModelCard:
-    """The installed card of exactly this name, validated; raises Unknown or InvalidCard."""
+    """The installed card of exactly this name, validated; raises Unknown, InvalidCard or Refused."""
     points = _registered()
     if name not in points:
         hint = "A checkpoint folder or a hub id (owner/name) works too."
         raise Unknown("card", name, points, hint=hint)
-    loaded = points[name].load()
+    try:
+        loaded = points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise Refused(f"card '{name}' cannot be imported from {points[name].value}: {error}") from error
     if not isinstance(loaded, ModelCard):
         raise Refused(f"entry point '{name}' of group {GROUP} is a {type(loaded).__name__}, not a ModelCard")
     return loaded.validate()
@@ -77,4 +80,17 @@ def _for_checkpoint(location: Folder | HubRepository) -> ModelCard:
     if not pipeline:
         raise Refused(f"{INDEX} of '{location}' names no pipeline class (_class_name)")
     served_by = next((c for c in map(card, names()) if pipeline in c.pipelines), None)
-    return replace(served_by or card(FALLBACK), location=location)
+    return fitted(replace(served_by or card(FALLBACK), location=location))
+
+
+def fitted(card: ModelCard) -> ModelCard:
+    """The card, validated, with what its checkpoint's configuration decides; see `Fitting`.
+
+    Raises:
+        InvalidCard: the card contradicts itself.
+        NotFound, Refused: the checkpoint is missing, torn, or not one that the card drives.
+    """
+    if card.fitting is None or card.location is None:
+        return card.validate()
+    checkpoint = card.location.resolve((INDEX, *card.fitting.files))
+    return card.fitting.fit(card, checkpoint).validate()

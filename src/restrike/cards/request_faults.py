@@ -34,7 +34,8 @@ def faults_of(card: ModelCard, loop: LoopSpec | None, request: Request, asked: A
     else:
         faults += [*_choices(loop, asked), *_sigmas(request, asked), *_without_effect(card, loop, asked)]
     if asked.call and not card.takes_call_arguments:
-        faults.append(f"card '{card.name}' takes no pipeline arguments, but got {', '.join(asked.call)}")
+        names = ", ".join(f"'{name}'" for name in asked.call)
+        faults.append(f"card '{card.name}' takes no pipeline arguments, but call has {names}")
     return tuple(faults)
 
 
