@@ -1,0 +1,44 @@
+"""`--from FILE`: whether the file can be made again on this machine, and what may come out otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from restrike.engine.versions import versions
+from restrike.errors import Refused
+
+if TYPE_CHECKING:
+    from restrike.cards.card import LoopSpec
+    from restrike.cli.asking import Source
+    from restrike.engine.resident import ResidentCard
+
+
+def differences(
+    source: Source, resident: ResidentCard, loop: LoopSpec, *, card_is_given: bool
+) -> tuple[str, ...]:
+    """What differs from when the file was made, one line each.
+
+    Raises:
+        Refused: the weights are others, and no card was named to be used none the less.
+    """
+    made = source.provenance
+    found = _versions(source)
+    weights = resident.weights(loop)
+    if weights == made.weights:
+        return found
+    line = f"'{source.path}' was made with weights {made.weights}, card '{resident.address}' has {weights}"
+    if not card_is_given:
+        raise Refused(f"{line}; name the card with --card to make it with these all the same")
+    return (line, *found)
+
+
+def _versions(source: Source) -> tuple[str, ...]:
+    here = versions()
+    others = [
+        f"{name} {version} (here {here[name]})"
+        for name, version in source.provenance.versions.items()
+        if name in here and here[name] != version
+    ]
+    if not others:
+        return ()
+    return (f"'{source.path}' was made with {', '.join(others)}; the bytes may differ",)

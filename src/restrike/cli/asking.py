@@ -1,0 +1,128 @@
+"""From options to a request: what a person said, over what a file records. Imports no torch.
+
+Precedence: a flag, then the file of --from, then the card. The card comes later, in `resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from restrike.cards.registry import DEFAULT
+from restrike.cards.request import Request
+from restrike.cli import values
+from restrike.cli.options import Options
+from restrike.errors import Refused
+from restrike.media import Provenance
+
+SCALE, LOSSLESS = "scale", "lossless"
+"""What the command line adds to the arguments in a file's provenance: how the file itself was made."""
+
+_AS_RECORDED = (
+    *("negative_prompt", "steps", "guidance", "guidance_2", "guidance_mode", "guidance_every"),
+    *("width", "height", "frames", "fps", "solver", "shift"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The file of --from: its path as it was given, and what it says of its making."""
+
+    path: str
+    provenance: Provenance
+
+
+def source_of(options: Options) -> Source | None:
+    """What --from names, or None; raises Refused for a file that says nothing of its making."""
+    if options.source is None:
+        return None
+    from restrike.media import provenance_of
+
+    found = provenance_of(options.source)
+    if found is None:
+        raise Refused(f"'{options.source}' was made by another program: it does not say how to make it again")
+    return Source(path=str(options.source), provenance=found)
+
+
+def card_name(options: Options, source: Source | None) -> str:
+    """The card that is asked for: by flag, by the file, or the default."""
+    return options.card or (source.provenance.card if source else DEFAULT)
+
+
+def request_of(options: Options, source: Source | None) -> Request:
+    """The request; raises Refused for values that cannot be read."""
+    recorded = _recorded(source.provenance) if source else {}
+    said = _said(options)
+    if "steps" in said and "sigmas" not in said:
+        recorded.pop("sigmas", None)
+    if "guidance" in said and recorded.get("guidance_2") == recorded.get("guidance"):
+        recorded.pop("guidance_2", None)
+    merged = recorded | said
+    if "prompt" not in merged:
+        raise Refused('no prompt; say what to make: restrike generate "a red circle moving left"')
+    return Request(**merged)
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """The flags that were given, by the names of a request."""
+    width, height = values.size(options.size) if options.size else (None, None)
+    said = {
+        "prompt": _prompt(options.prompt),
+        "negative_prompt": options.negative,
+        "seed": options.seed,
+        "items": _items(options.count, options.item),
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "guidance_2": options.guidance_2,
+        "guidance_mode": options.guidance_mode,
+        "guidance_interval": options.guidance_interval,
+        "guidance_every": options.guidance_every,
+        "width": width,
+        "height": height,
+        "frames": options.frames,
+        "fps": options.fps,
+        "solver": options.solver,
+        "shift": options.shift,
+        "sigmas": values.sigmas(options.sigmas) if options.sigmas else None,
+        "image": _image(options),
+        "call": values.settings(options.settings) or None,
+        "exact": options.exact or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _recorded(made: Provenance) -> dict[str, Any]:
+    """A file's arguments as those of a request; what is missing in an older file is the card's default."""
+    arguments: Mapping[str, Any] = made.arguments
+    found = {name: arguments[name] for name in _AS_RECORDED if arguments.get(name) is not None}
+    for name in ("guidance_interval", "sigmas"):
+        if arguments.get(name) is not None:
+            found[name] = tuple(arguments[name])
+    if "prompt" in arguments:
+        found["prompt"] = arguments["prompt"]
+    return found | {"call": arguments.get("call") or {}, "seed": made.seed, "items": (made.item,)}
+
+
+def _prompt(words: list[str] | None) -> str | None:
+    if not words:
+        return None
+    if len(words) > 1:
+        raise Refused(f'{len(words)} prompts; put the prompt in quotes: "{" ".join(words)}"')
+    return words[0]
+
+
+def _items(count: int | None, item: int | None) -> tuple[int, ...] | None:
+    if item is not None and count is not None and not 0 <= item < count:
+        raise Refused(f"item {item}: -n {count} makes pictures 0 to {count - 1}")
+    if item is not None:
+        return (item,)
+    return tuple(range(count)) if count is not None else None
+
+
+def _image(options: Options) -> Any:
+    if options.image is None:
+        return None
+    from restrike.media import read_picture
+
+    return read_picture(options.image)

@@ -1,0 +1,62 @@
+"""How a failure leaves the program: one line on stderr, with --json one object on stdout, an exit code.
+
+The class of the error decides the code (`errors.rule_of`); the text of the message decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+from restrike.cli.style import styled
+from restrike.errors import Refused, RestrikeError, rule_of, typed
+
+# typer carries its own click, or uses the installed one, by version; BadParameter is found in both.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Unfinished(Exception):
+    """An error after some files were written: they are whole, and told to the user."""
+
+    def __init__(self, error: RestrikeError, files: list[dict[str, Any]]) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.files = files
+
+
+def settle(error: BaseException, *, as_json: bool, traceback: bool) -> int:
+    """Tell the user and return the exit code."""
+    failure = _failure(error)
+    if traceback:
+        import traceback as tracebacks
+
+        tracebacks.print_exception(error)
+    if as_json:
+        files = {"files": error.files} if isinstance(error, Unfinished) else {}
+        typer.echo(json.dumps({"error": described(failure), **files}, indent=2))
+    line = " ".join(failure.message.split())
+    typer.echo(f"{styled('restrike:', 'red', stream=sys.stderr)} {line}", err=True)
+    return rule_of(failure).exit_code
+
+
+def described(error: RestrikeError) -> dict[str, Any]:
+    """An error as a program reads it."""
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "exit_code": rule_of(error).exit_code,
+    }
+
+
+def _failure(error: BaseException) -> RestrikeError:
+    if isinstance(error, Unfinished):
+        return error.error
+    if isinstance(error, UsageError):
+        message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  (click's own method)
+        return Refused(f"{message.rstrip('.')}; see --help")
+    if isinstance(error, typer.Abort):
+        return typed(KeyboardInterrupt())
+    return typed(error)

@@ -1,0 +1,65 @@
+"""Everything that can be settled, and refused, before torch is imported and a single step runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from restrike.cards import registry
+from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.request import Arguments, Request, resolve
+from restrike.cli.asking import LOSSLESS, SCALE, Source, card_name, request_of, source_of
+from restrike.cli.options import Options
+from restrike.cli.targets import Target, Wish, is_still, targets_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A request that its card accepts, and a writable place for each picture.
+
+    `scale` is the factor of enlargement, None for what the eye needs.
+    """
+
+    card: ModelCard
+    loop: LoopSpec
+    request: Request
+    arguments: Arguments
+    targets: Mapping[int, Target]
+    scale: int | None
+    source: Source | None
+
+
+def prepare(options: Options) -> Job:
+    """Settle card, request, seed and files; raises Refused, NotFound or Unknown for whatever cannot be."""
+    source = source_of(options)
+    card = registry.find(card_name(options, source))
+    request = request_of(options, source)
+    if request.frames is None and is_still(options.output) and card.geometry.frames.accepts(1):
+        request = replace(request, frames=1)
+    loop, arguments = resolve(card, request)
+    scale = _scale(options, source)
+    return Job(
+        card=card,
+        loop=loop,
+        request=replace(request, seed=arguments.seed),
+        arguments=arguments,
+        targets=targets_for(arguments, _wish(options, source), scale),
+        scale=scale,
+        source=source,
+    )
+
+
+def _scale(options: Options, source: Source | None) -> int | None:
+    if options.native:
+        return 1
+    recorded = source.provenance.arguments.get(SCALE) if source and options.size is None else None
+    return recorded if isinstance(recorded, int) and recorded > 0 else None
+
+
+def _wish(options: Options, source: Source | None) -> Wish:
+    return Wish(
+        output=options.output,
+        like=options.source,
+        lossless=bool(source and source.provenance.arguments.get(LOSSLESS)),
+        must_be_lossless=options.lossless,
+    )

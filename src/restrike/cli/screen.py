@@ -1,0 +1,188 @@
+"""What a person sees on stderr while pictures are made: the bar, the time left, the picture as it becomes.
+
+It only watches events; leaving it out changes nothing but the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from restrike.cli.blocks import Blocks, fitted, strip
+from restrike.engine.events import Event, Noticed, PictureFinished, PreviewReady, Started, StepFinished
+
+if TYPE_CHECKING:
+    from restrike.cli.job import Job
+
+REDRAWS_A_SECOND = 10
+PREVIEWS_A_PICTURE = 16
+_MARGIN = 2
+_MAX_PREVIEW_PX = 64
+_COLOURS = ("256", "truecolor", "windows")
+
+
+class Screen(Protocol):
+    """Where events are shown."""
+
+    preview_every: int
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, event: Event) -> None:
+        """Show what happened."""
+        ...
+
+    def stopping(self) -> None:
+        """Show that the work will stop; safe within a signal handler."""
+        ...
+
+    def aside(self) -> Any:
+        """A context in which something else may write to the terminal."""
+        ...
+
+
+def screen_for(job: Job, preview: bool | None) -> Screen:
+    """The screen that stderr allows; `preview` None shows the picture wherever it can be shown."""
+    console = Console(stderr=True, highlight=False)
+    can_preview = console.color_system in _COLOURS and not console.no_color and console.is_terminal
+    if preview and not can_preview:
+        _notice(console, "no preview: it needs a terminal with 256 colours")
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveScreen(console, job, shows_picture=can_preview and preview is not False)
+    return PlainScreen(console)
+
+
+class PlainScreen:
+    """Notices alone, a line each: stderr is a file, a pipe or a dumb terminal."""
+
+    preview_every = 0
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        return None
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Noticed):
+            _notice(self._console, event.message)
+
+    def stopping(self) -> None:
+        return None
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        yield
+
+
+class LiveScreen:
+    """A bar over all steps and, where the terminal has the colours, the picture under it."""
+
+    def __init__(self, console: Console, job: Job, *, shows_picture: bool) -> None:
+        self._console, self._job, self._shows_picture = console, job, shows_picture
+        steps = job.arguments.steps
+        self.preview_every = max(1, -(-steps // PREVIEWS_A_PICTURE)) if shows_picture else 0
+        self._progress = Progress(
+            SpinnerColumn(style="cyan"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=32, complete_style="cyan", finished_style="cyan"),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+        self._task: TaskID = self._progress.add_task("starting", total=None)
+        self._picture: RenderableType = Text()
+        self._live = Live(
+            console=console,
+            transient=True,
+            refresh_per_second=REDRAWS_A_SECOND,
+            get_renderable=self._view,
+            redirect_stdout=False,
+        )
+
+    def _view(self) -> RenderableType:
+        return Group(self._progress, self._picture)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._live.stop()
+
+    def show(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._progress.update(self._task, description="loading", total=event.steps)
+            case Noticed():
+                _notice(self._console, event.message)
+            case StepFinished():
+                self._progress.update(self._task, advance=1, description=self._doing(event))
+            case PreviewReady():
+                self._picture = self._playing(event.frames_THWC)
+            case PictureFinished():
+                self._picture = Text()
+                if self._shows_picture:
+                    self._console.print(self._finished(event.picture.frames_THWC))
+            case _:
+                pass
+
+    def _doing(self, event: StepFinished) -> str:
+        items = self._job.arguments.items
+        which = f"picture {items.index(event.item) + 1} of {len(items)}, " if len(items) > 1 else ""
+        return f"{which}{'decoding' if event.step == event.total else 'denoising'}"
+
+    def _playing(self, frames_THWC: Any) -> RenderableType:
+        width_px, height_px = self._box()
+        frames = fitted(frames_THWC, width_px, height_px)
+        return Padding(Blocks(frames, self._job.arguments.fps), (1, 0, 0, _MARGIN))
+
+    def _finished(self, frames_THWC: Any) -> RenderableType:
+        """What stays on the screen: the still, or as many frames of the clip as fit side by side."""
+        width_px, height_px = self._box()
+        frames = fitted(frames_THWC, min(width_px, 32) if len(frames_THWC) > 1 else width_px, height_px)
+        fit = (self._console.width - _MARGIN) // (frames.shape[2] + 1)
+        return Padding(Blocks(strip(frames, max(1, min(fit, 6))), 1), (0, 0, 0, _MARGIN))
+
+    def _box(self) -> tuple[int, int]:
+        """The pixels that the terminal has for a picture: its columns, and two a line."""
+        width, height = self._console.size
+        return min(width - 2 * _MARGIN, _MAX_PREVIEW_PX), min(2 * (height - 5), _MAX_PREVIEW_PX)
+
+    def stopping(self) -> None:
+        self._progress.update(self._task, description="stopping after this step; Ctrl-C again stops now")
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
+
+def _notice(console: Console, message: str) -> None:
+    console.print(Text.assemble(("notice: ", "yellow"), " ".join(message.split())), soft_wrap=True)
