@@ -89,7 +89,7 @@ class Engine:
             Unknown: no such card or device.
             Refused: the card contradicts itself, or its precision is not held.
         """
-        found = registry.find(card) if isinstance(card, str) else card.validate()
+        found = registry.find(card) if isinstance(card, str) else registry.fitted(card)
         key = (found.name, found.location)
         with self._lock:
             if key not in self._residents:

@@ -1,0 +1,192 @@
+"""The wan card: published Wan 2.1 and 2.2 weights in the diffusers layout. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from restrike.cards.card import (
+    Component,
+    Fitting,
+    LoopSpec,
+    ModelCard,
+    Recipe,
+    SamplingDefaults,
+    Task,
+)
+from restrike.models.wan.layout import (
+    INDEX,
+    SCHEDULER_CONFIG,
+    TRANSFORMER_CONFIG,
+    VAE_CONFIG,
+    WanLayout,
+    layout_of,
+)
+from restrike.models.wan.sampler import settings_of
+
+if TYPE_CHECKING:
+    from restrike.cards.checkpoint import Checkpoint
+    from restrike.cards.placement import Placement
+
+TEXT_LOOP, IMAGE_LOOP = "text-to-video", "image-to-video"
+IMAGE_COMPONENTS = ("image_encoder", "image_processor")
+
+
+def _loader(function: str, *arguments: str) -> Callable[[Checkpoint, Placement], Any]:
+    def load(checkpoint: Checkpoint, placement: Placement) -> Any:
+        from restrike.models.wan import loading
+
+        return getattr(loading, function)(checkpoint, placement, *arguments)
+
+    return load
+
+
+def _scheduler(checkpoint: Checkpoint, placement: Placement) -> Any:
+    return settings_of(checkpoint)
+
+
+def _text_to_video(checkpoint: Checkpoint) -> Any:
+    from restrike.models.wan.model import text_to_video
+
+    return text_to_video(checkpoint)
+
+
+def _image_to_video(checkpoint: Checkpoint) -> Any:
+    from restrike.models.wan.model import image_to_video
+
+    return image_to_video(checkpoint)
+
+
+def _weights(folder: str) -> tuple[str, ...]:
+    return (f"{folder}/config.json", f"{folder}/*.safetensors", f"{folder}/*.safetensors.index.json")
+
+
+def _fitted(card: ModelCard, checkpoint: Checkpoint) -> ModelCard:
+    """The card with what this checkpoint can do, its sizes, and its own sampling."""
+    layout = layout_of(checkpoint)
+    loops = _loops(layout)
+    read = {name for loop in loops for name in loop.components}
+    return replace(
+        card,
+        components=tuple(part for part in COMPONENTS if part.name in read),
+        loops=loops,
+        defaults=_defaults(layout, checkpoint),
+        geometry=layout.geometry,
+        recipe=replace(CARD.recipe, loop=loops[0].name),
+    )
+
+
+def _loops(layout: WanLayout) -> tuple[LoopSpec, ...]:
+    absent = () if layout.boundary is not None else ("transformer_2",)
+    absent += () if layout.image_tokens else IMAGE_COMPONENTS
+    able = {TEXT_LOOP: layout.text_to_video, IMAGE_LOOP: layout.image_to_video}
+    return tuple(
+        replace(loop, components=tuple(name for name in loop.components if name not in absent))
+        for loop in LOOPS
+        if able[loop.name]
+    )
+
+
+def _defaults(layout: WanLayout, checkpoint: Checkpoint) -> SamplingDefaults:
+    settings, usual = settings_of(checkpoint), TI2V_DEFAULTS if layout.expand_timesteps else DEFAULTS
+    geometry = layout.geometry
+    return replace(
+        usual,
+        width=geometry.width.nearest(usual.width),
+        height=geometry.height.nearest(usual.height),
+        frames=geometry.frames.nearest(usual.frames),
+        solver=settings.solver,
+        shift=settings.shift,
+    )
+
+
+COMPONENTS = (
+    Component(
+        name="tokenizer", load=_loader("load_tokenizer"), files=("tokenizer/*.json", "tokenizer/*.model")
+    ),
+    Component(name="text_encoder", load=_loader("load_text_encoder"), files=_weights("text_encoder")),
+    Component(
+        name="transformer",
+        load=_loader("load_transformer", "transformer"),
+        files=_weights("transformer"),
+    ),
+    Component(
+        name="transformer_2",
+        load=_loader("load_transformer", "transformer_2"),
+        files=_weights("transformer_2"),
+        optional=True,
+    ),
+    Component(name="vae", load=_loader("load_vae"), files=_weights("vae")),
+    Component(name="scheduler", load=_scheduler, files=(SCHEDULER_CONFIG, INDEX)),
+    Component(
+        name="image_encoder",
+        load=_loader("load_image_encoder"),
+        files=_weights("image_encoder"),
+        optional=True,
+    ),
+    Component(
+        name="image_processor",
+        load=_loader("load_image_processor"),
+        files=("image_processor/*.json",),
+        optional=True,
+    ),
+)
+SHARED = ("tokenizer", "text_encoder", "transformer", "transformer_2", "vae", "scheduler")
+SOLVERS = ("euler", "unipc", "sde")
+GUIDANCE = ("none", "cfg", "batched")
+LOOPS = (
+    LoopSpec(
+        name=TEXT_LOOP,
+        tasks=(Task.TEXT_TO_VIDEO, Task.TEXT_TO_IMAGE),
+        components=SHARED,
+        build=_text_to_video,
+        solvers=SOLVERS,
+        guidance=GUIDANCE,
+    ),
+    LoopSpec(
+        name=IMAGE_LOOP,
+        tasks=(Task.IMAGE_TO_VIDEO,),
+        components=(*SHARED, *IMAGE_COMPONENTS),
+        build=_image_to_video,
+        solvers=SOLVERS,
+        guidance=GUIDANCE,
+    ),
+)
+DEFAULTS = SamplingDefaults(
+    width=832,
+    height=480,
+    frames=81,
+    fps=16.0,
+    steps=50,
+    guidance=5.0,
+    guidance_mode="cfg",
+    solver="unipc",
+    shift=3.0,
+)
+TI2V_DEFAULTS = replace(DEFAULTS, width=1280, height=704, frames=121, fps=24.0, shift=5.0)
+
+CARD = ModelCard(
+    name="wan",
+    description="Wan 2.1 and 2.2 text and image to video, from a diffusers folder or a hub id",
+    architecture="WanTransformer3DModel",
+    license="Apache-2.0 (the weights as published)",
+    components=COMPONENTS,
+    loops=LOOPS,
+    defaults=DEFAULTS,
+    geometry=WanLayout(
+        image_pipeline=False,
+        expand_timesteps=False,
+        boundary=None,
+        image_tokens=False,
+        latent_channels=16,
+        spatial_scale=8,
+        temporal_scale=4,
+        patch_THW=(1, 2, 2),
+        position_limit=1024,
+    ).geometry,
+    recipe=Recipe(method="flow matching", loop=TEXT_LOOP),
+    precisions=("bfloat16", "float32"),
+    pipelines=("WanPipeline", "WanImageToVideoPipeline"),
+    fitting=Fitting(files=(TRANSFORMER_CONFIG, VAE_CONFIG, SCHEDULER_CONFIG), fit=_fitted),
+)
