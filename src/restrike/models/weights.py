@@ -1,0 +1,44 @@
+"""Puts safetensors weights into a module that this package defines. Runs no code from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from restrike.cards.checkpoint import Checkpoint
+from restrike.cards.placement import Placement
+from restrike.errors import NotFound, Refused
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, placement: Placement) -> M:
+    """The module that `build` makes, frozen, in eval mode, with the weights of `file` on the placement.
+
+    It is built without storage, so no initial value is drawn and the global random state stays as it is.
+
+    Raises:
+        NotFound: the checkpoint has no such file.
+        Refused: the file is torn, or its tensors are not those of the module.
+    """
+    path = checkpoint.root / file
+    if not path.is_file():
+        raise NotFound(f"checkpoint '{checkpoint.name}' has no {file}")
+    with torch.device("meta"):
+        module = build()
+    try:
+        module.load_state_dict(load_file(path), assign=True)
+    except (SafetensorError, RuntimeError) as error:
+        raise Refused(f"checkpoint '{checkpoint.name}': {file} {_reason(error)}") from error
+    module.to(device=placement.device, dtype=getattr(torch, placement.dtype))
+    return module.eval().requires_grad_(False)
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"is torn ({text})" if isinstance(error, SafetensorError) else f"does not fit: {text}"
