@@ -146,7 +146,7 @@ class ModelCard:
     `location` is None for a card of published weights that needs one from the user; `precisions` are the
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
-    to a checkpoint.
+    to a checkpoint. `example` is a prompt that it serves well.
     """
 
     name: str
@@ -162,6 +162,7 @@ class ModelCard:
     location: Location | None = None
     pipelines: tuple[str, ...] = ()
     takes_call_arguments: bool = False
+    example: str = ""
     fitting: Fitting | None = None
 
     def component(self, name: str) -> Component:

@@ -1,4 +1,4 @@
-"""`restrike cards`: which models there are, and all about one of them. Imports no torch and loads no weights."""
+"""`restrike cards`: which models there are, and all about one. Imports no torch, loads no weights."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ _WHAT, _SAMPLING, _OUTPUT, _MACHINE = "What to make", "Sampling", "Output", "Mac
 
 
 def _option(*names: str, group: str, help: str, metavar: str | None = None) -> Any:
+    """An option without its type and default in the help: the metavar and the text say both."""
     return typer.Option(*names, rich_help_panel=group, help=help, metavar=metavar, show_default=False)
 
 
@@ -28,12 +29,12 @@ class Options:
     card: Annotated[
         str | None,
         _option(
-            "--card", group=_WHAT, metavar="NAME|FOLDER|HUB_ID", help=f"The model; {DEFAULT} by default."
+            "--card", group=_WHAT, metavar="NAME|FOLDER|HUB_ID", help=f"The model, by default {DEFAULT}."
         ),
     ] = None
-    negative: Annotated[str | None, _option("--negative", group=_WHAT, help="What to steer away from.")] = (
-        None
-    )
+    negative: Annotated[
+        str | None, _option("--negative", group=_WHAT, metavar="PROMPT", help="What to steer away from.")
+    ] = None
     image: Annotated[
         Path | None, _option("--image", group=_WHAT, metavar="FILE", help="The picture to start from.")
     ] = None
@@ -43,9 +44,12 @@ class Options:
     frames: Annotated[
         int | None, _option("--frames", group=_WHAT, metavar="N", help="Frames of a clip; 1 is a still.")
     ] = None
-    fps: Annotated[float | None, _option("--fps", group=_WHAT, help="Frames a second.")] = None
+    fps: Annotated[float | None, _option("--fps", group=_WHAT, metavar="RATE", help="Frames a second.")] = (
+        None
+    )
     seed: Annotated[
-        int | None, _option("--seed", group=_WHAT, help="Decides all noise; drawn and told when left out.")
+        int | None,
+        _option("--seed", group=_WHAT, metavar="N", help="Decides all noise; drawn and told when left out."),
     ] = None
     count: Annotated[
         int | None, _option("-n", "--count", group=_WHAT, metavar="N", help="How many pictures to make.")
@@ -58,12 +62,16 @@ class Options:
         Path | None,
         _option("--from", group=_WHAT, metavar="FILE", help="Make a file again; other flags override."),
     ] = None
-    steps: Annotated[int | None, _option("--steps", group=_SAMPLING, help="Denoising steps.")] = None
+    steps: Annotated[
+        int | None, _option("--steps", group=_SAMPLING, metavar="N", help="Denoising steps.")
+    ] = None
     guidance: Annotated[
-        float | None, _option("--guidance", group=_SAMPLING, help="How strongly the prompt steers.")
+        float | None,
+        _option("--guidance", group=_SAMPLING, metavar="SCALE", help="How strongly the prompt steers."),
     ] = None
     guidance_2: Annotated[
-        float | None, _option("--guidance-2", group=_SAMPLING, help="The same for a second expert.")
+        float | None,
+        _option("--guidance-2", group=_SAMPLING, metavar="SCALE", help="The same for a second expert."),
     ] = None
     guidance_mode: Annotated[
         str | None,
@@ -79,9 +87,12 @@ class Options:
         int | None,
         _option("--guidance-every", group=_SAMPLING, metavar="N", help="Renew the guidance every N steps."),
     ] = None
-    solver: Annotated[str | None, _option("--solver", group=_SAMPLING, help="euler, unipc, sde, ...")] = None
+    solver: Annotated[
+        str | None, _option("--solver", group=_SAMPLING, metavar="NAME", help="euler, unipc, sde, ...")
+    ] = None
     shift: Annotated[
-        float | None, _option("--shift", group=_SAMPLING, help="Moves the schedule to the noisy end.")
+        float | None,
+        _option("--shift", group=_SAMPLING, metavar="FACTOR", help="Moves the schedule to the noisy end."),
     ] = None
     sigmas: Annotated[
         str | None,
@@ -113,7 +124,9 @@ class Options:
     json: Annotated[bool, _option("--json", group=_OUTPUT, help="Print one JSON object.")] = False
     device: Annotated[
         str | None,
-        _option("--device", group=_MACHINE, help="cpu, cuda, cuda:1, mps; the best one by default."),
+        _option(
+            "--device", group=_MACHINE, metavar="NAME", help="cpu, cuda, cuda:1, mps; by default the best."
+        ),
     ] = None
     precision: Annotated[
         str | None,
@@ -121,9 +134,7 @@ class Options:
     ] = None
     extension: Annotated[
         list[str],
-        _option(
-            "--extension", group=_MACHINE, metavar="NAME", help="An observer or interceptor; repeatable."
-        ),
+        _option("--extension", group=_MACHINE, metavar="NAME", help="An installed extension; repeatable."),
     ] = field(default_factory=list)
     trust_remote_code: Annotated[
         bool, _option("--trust-remote-code", group=_MACHINE, help="Run code that a checkpoint brings along.")

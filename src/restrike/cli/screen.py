@@ -25,7 +25,15 @@ from rich.progress import (
 from rich.text import Text
 
 from restrike.cli.blocks import Blocks, fitted, strip
-from restrike.engine.events import Event, Noticed, PictureFinished, PreviewReady, Started, StepFinished
+from restrike.engine.events import (
+    Event,
+    Noticed,
+    PictureFinished,
+    PreviewReady,
+    Started,
+    StepFinished,
+    Succeeded,
+)
 
 if TYPE_CHECKING:
     from restrike.cli.job import Job
@@ -34,6 +42,8 @@ REDRAWS_A_SECOND = 10
 PREVIEWS_A_PICTURE = 16
 _MARGIN = 2
 _MAX_PREVIEW_PX = 64
+_MAX_FINISHED_PX = 32
+_MAX_SHOWN = 4
 _COLOURS = ("256", "truecolor", "windows")
 
 
@@ -64,12 +74,16 @@ class Screen(Protocol):
 def screen_for(job: Job, preview: bool | None) -> Screen:
     """The screen that stderr allows; `preview` None shows the picture wherever it can be shown."""
     console = Console(stderr=True, highlight=False)
-    can_preview = console.color_system in _COLOURS and not console.no_color and console.is_terminal
-    if preview and not can_preview:
+    if preview and not can_preview(console):
         _notice(console, "no preview: it needs a terminal with 256 colours")
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveScreen(console, job, shows_picture=can_preview and preview is not False)
+        return LiveScreen(console, job, shows_picture=can_preview(console) and preview is not False)
     return PlainScreen(console)
+
+
+def can_preview(console: Console) -> bool:
+    """Whether a picture of coloured characters can be shown."""
+    return console.color_system in _COLOURS and not console.no_color and console.is_terminal
 
 
 class PlainScreen:
@@ -111,6 +125,7 @@ class LiveScreen:
             BarColumn(bar_width=32, complete_style="cyan", finished_style="cyan"),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
+            TextColumn("left"),
             console=console,
         )
         self._task: TaskID = self._progress.add_task("starting", total=None)
@@ -145,10 +160,18 @@ class LiveScreen:
                 self._picture = self._playing(event.frames_THWC)
             case PictureFinished():
                 self._picture = Text()
-                if self._shows_picture:
+                if self._shows_picture and len(self._job.arguments.items) <= _MAX_SHOWN:
                     self._console.print(self._finished(event.picture.frames_THWC))
+            case Succeeded():
+                self._console.print(Text(self._summary(event), style="dim"))
             case _:
                 pass
+
+    def _summary(self, event: Succeeded) -> str:
+        made = event.generation
+        frames, height_px, width_px, _ = made.picture.frames_THWC.shape
+        size = f"{width_px}x{height_px}" + (f", {frames} frames" if frames > 1 else "")
+        return f"{made.card}, {size}, seed {made.seed}, {made.seconds:.1f} s"
 
     def _doing(self, event: StepFinished) -> str:
         items = self._job.arguments.items
@@ -162,15 +185,15 @@ class LiveScreen:
 
     def _finished(self, frames_THWC: Any) -> RenderableType:
         """What stays on the screen: the still, or as many frames of the clip as fit side by side."""
-        width_px, height_px = self._box()
-        frames = fitted(frames_THWC, min(width_px, 32) if len(frames_THWC) > 1 else width_px, height_px)
+        width_px, height_px = (min(side, _MAX_FINISHED_PX) for side in self._box())
+        frames = fitted(frames_THWC, width_px, height_px)
         fit = (self._console.width - _MARGIN) // (frames.shape[2] + 1)
-        return Padding(Blocks(strip(frames, max(1, min(fit, 6))), 1), (0, 0, 0, _MARGIN))
+        return Padding(Blocks(strip(frames, max(1, min(fit, 6))), 1), (1, 0, 1, _MARGIN))
 
     def _box(self) -> tuple[int, int]:
-        """The pixels that the terminal has for a picture: its columns, and two a line."""
+        """The pixels for a picture: the columns, and two a line on two thirds of the lines."""
         width, height = self._console.size
-        return min(width - 2 * _MARGIN, _MAX_PREVIEW_PX), min(2 * (height - 5), _MAX_PREVIEW_PX)
+        return min(width - 2 * _MARGIN, _MAX_PREVIEW_PX), min(height * 4 // 3, _MAX_PREVIEW_PX)
 
     def stopping(self) -> None:
         self._progress.update(self._task, description="stopping after this step; Ctrl-C again stops now")

@@ -37,6 +37,10 @@ class Rows:
         """A row; the value is shown as it is, brackets and all."""
         self.table.add_row(Text(name), Text(str(value), style=style))
 
+    def add_marked(self, name: str, mark: str, style: str, value: object) -> None:
+        """A row whose value begins with a coloured word."""
+        self.table.add_row(Text(name), Text.assemble((mark, style), f", {value}"))
+
     def section(self, title: str) -> None:
         """A blank line and a heading."""
         self.table.add_row()

@@ -1,4 +1,4 @@
-"""Where the pictures go: names, kinds and sizes of files. Writes nothing; it refuses before any work is done."""
+"""Where the pictures go: names, kinds, sizes of files. Writes nothing; refuses before any work is done."""
 
 from __future__ import annotations
 

@@ -76,4 +76,5 @@ CARD = ModelCard(
     recipe=Recipe(method="flow matching", loop="denoise"),
     precisions=("float32", "bfloat16"),
     location=Packaged("restrike.models.digits"),
+    example="a seven",
 )
