@@ -70,7 +70,9 @@ class ResidentCard:
                 if not checkpoint.files(declared.files):
                     wanted = ", ".join(declared.files)
                     raise NotFound(f"checkpoint '{checkpoint.name}' has no component '{name}' ({wanted})")
-                self._components[name] = declared.load(checkpoint, self.placement)
+                # A step may ask for a component first; weights that are made in inference mode stay so.
+                with torch.inference_mode(False):
+                    self._components[name] = declared.load(checkpoint, self.placement)
             return self._components[name]
 
     def loaded(self) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Any published diffusers pipeline, called whole. Diffusers is imported when a checkpoint needs it."""

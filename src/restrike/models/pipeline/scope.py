@@ -1,0 +1,45 @@
+"""A pipeline of one request: shares the weights of the loaded one and nothing that a call changes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+
+def request_scoped(pipeline: Any) -> Any:
+    """A copy that can be called while other copies stand in the middle of a call.
+
+    A call writes to its scheduler, to attributes of the pipeline (`_guidance_scale`, `_num_timesteps`, ...)
+    and, in a combined pipeline, to those of the pipelines inside it: all of these are the copy's own. Models,
+    tokenizers and processors are the loaded pipeline's.
+    """
+    return _copied(pipeline, {})
+
+
+def pipelines_in(pipeline: Any) -> Iterator[Any]:
+    """The pipeline itself and those that a combined pipeline holds."""
+    from diffusers import DiffusionPipeline
+
+    yield pipeline
+    for value in list(vars(pipeline).values()):
+        if isinstance(value, DiffusionPipeline):
+            yield from pipelines_in(value)
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    # `copies` keeps one copy of each original, so that a scheduler which two pipelines share stays shared.
+    from diffusers import DiffusionPipeline, SchedulerMixin
+
+    if id(value) in copies:
+        return copies[id(value)]
+    if isinstance(value, DiffusionPipeline):
+        own = copies[id(value)] = copy.copy(value)
+        # Not by setattr, which would rewrite the pipeline's configuration.
+        vars(own).update({name: _copied(part, copies) for name, part in vars(value).items()})
+        return own
+    if isinstance(value, SchedulerMixin):
+        copies[id(value)] = copy.deepcopy(value)
+    elif type(value) in (list, dict, set):
+        copies[id(value)] = copy.copy(value)
+    return copies.get(id(value), value)
