@@ -6,12 +6,17 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
 
 # Before anyone imports torch, so that every test and subprocess computes alike; two threads gain nothing.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# A busy machine is no failure: a property may take its time.
+settings.register_profile("restrike", deadline=None)
+settings.load_profile("restrike")
 
 
 @pytest.fixture(scope="session")
