@@ -226,6 +226,12 @@ def test_a_torn_provenance_is_refused_by_name(tmp_path: Path, name: str) -> None
         assert str(path) in failure.value.message
 
 
+def test_a_jpeg_comment_that_only_begins_like_ours_is_not_ours(tmp_path: Path) -> None:
+    for comment in (b"restrike is fun", b"restrike 1/x {}", b"restrike 1/1 {}"):
+        Image.fromarray(disc_clip(1)[0]).save(tmp_path / "a.jpg", comment=comment)
+        assert provenance_of(tmp_path / "a.jpg") is None
+
+
 def test_a_missing_part_of_a_long_jpeg_note_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jpg", prompt="x" * 200_000)
     whole = path.read_bytes()

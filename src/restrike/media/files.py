@@ -217,7 +217,7 @@ def _opened(path: str | Path) -> Iterator[tuple[IO[bytes], type[Container]]]:
         raise Shortfall(f"cannot read '{path}': out of memory") from error
     except Exception as error:
         # A file from a stranger makes the decoders raise anything: OSError, SyntaxError, struct.error, ...
-        raise Refused(f"cannot read '{path}': it is torn ({_first_line(error)})") from error
+        raise Refused(f"cannot read '{path}': it cannot be decoded ({_reason(error)})") from error
 
 
 def _sniff(head: bytes) -> type[Container]:
@@ -236,5 +236,7 @@ def _sniff(head: bytes) -> type[Container]:
     raise Refused("it is none of PNG, JPEG, WebP, GIF, MP4, WebM")
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).split("\n")[0] or type(error).__name__
+def _reason(error: Exception) -> str:
+    """One line without the path, which FFmpeg's own text repeats."""
+    text = str(getattr(error, "strerror", None) or error)
+    return text.split("\n")[0] or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING
 
 from restrike.errors import Refused
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _PNG_KEY = "restrike"
 # A JPEG segment holds 65,533 bytes, so a long note is cut into numbered comments.
 _JPEG_PART_BYTES = 65_000
-_JPEG_PREFIX = b"restrike "
+_JPEG_PART = re.compile(rb"restrike (\d{1,3})/(\d{1,3}) (.*)", re.DOTALL)
 
 
 def encode_png(frame_HWC: NDArray[np.uint8], options: Png, text: str | None) -> bytes:
@@ -56,18 +57,17 @@ def jpeg_text(picture: JpegImageFile) -> str | None:
     found: dict[int, bytes] = {}
     total = 0
     for name, content in picture.applist:
-        if name == "COM" and content.startswith(_JPEG_PREFIX):
-            numbers, _, part = content.removeprefix(_JPEG_PREFIX).partition(b" ")
-            index, _, count = numbers.partition(b"/")
-            found[int(index)], total = part, int(count)
+        part = _JPEG_PART.fullmatch(content) if name == "COM" else None
+        if part is not None:
+            found[int(part[1])], total = part[3], int(part[2])
     if not found:
         return None
     if sorted(found) != list(range(1, total + 1)):
         raise Refused(f"its provenance is torn (part {len(found)} of {total} found)")
-    return b"".join(found[i] for i in sorted(found)).decode("ascii")
+    return b"".join(found[i] for i in sorted(found)).decode("utf-8", "replace")
 
 
 def _comments(text: bytes) -> bytes:
     parts = [text[i : i + _JPEG_PART_BYTES] for i in range(0, len(text), _JPEG_PART_BYTES)]
-    segments = (_JPEG_PREFIX + f"{i}/{len(parts)} ".encode() + part for i, part in enumerate(parts, start=1))
+    segments = (b"restrike %d/%d " % (i, len(parts)) + part for i, part in enumerate(parts, start=1))
     return b"".join(b"\xff\xfe" + (len(s) + 2).to_bytes(2, "big") + s for s in segments)
