@@ -66,10 +66,11 @@ class NonFinite:
 
 @dataclass
 class Residual:
-    """The last forward that ran: its input and its output."""
+    """The last forward that ran, its input and its output, and how many were asked for and skipped."""
 
     latent: Tensor | None = None
     velocity: Tensor | None = None
+    asked: int = 0
     skipped: int = 0
 
 
@@ -90,6 +91,7 @@ class ResidualSkip:
 
     def intercept(self, memory: Residual, call: ForwardCall, forward: Callable[[], Tensor]) -> Tensor:
         """Skip the forward while the accumulated relative change is small."""
+        memory.asked += 1
         latent = call.inputs["latent"]
         if memory.latent is not None and memory.velocity is not None:
             moved = (latent - memory.latent).abs().mean() / memory.latent.abs().mean()
@@ -98,3 +100,7 @@ class ResidualSkip:
                 return memory.velocity
         memory.latent, memory.velocity = latent, forward()
         return memory.velocity
+
+    def report(self, memory: Residual) -> tuple[str, ...]:
+        """How much was skipped."""
+        return (f"{memory.skipped} of {memory.asked} forwards skipped",)

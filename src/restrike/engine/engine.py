@@ -225,10 +225,18 @@ class Engine:
             cancellation.check()
             output = run.finalize()
             yield PictureFinished(picture=_picture_of(resident, spec, arguments, item, output))
-            for message in run.memory.report():
-                yield Noticed(message=message, item=item)
+        except Exception:
+            # What was observed may tell why it failed.
+            yield from _reported(run, item)
+            raise
+        else:
+            yield from _reported(run, item)
         finally:
             run.abandon()
+
+
+def _reported(run: PictureRun, item: int) -> Iterator[Noticed]:
+    return (Noticed(message=message, item=item) for message in run.memory.report())
 
 
 def _picture_of(

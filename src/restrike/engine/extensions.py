@@ -1,7 +1,7 @@
 """Extensions of an engine: observers that only look, interceptors that may replace a forward.
 
-An extension is chosen when an engine is made, never by a request. Its memory is made anew for each picture
-and guidance branch, and dropped with it; an extension that keeps state anywhere else breaks interleaving.
+An extension is chosen when an engine is made, never by a request. Its memory is made anew for each picture,
+and dropped with it; an extension that keeps state anywhere else breaks interleaving.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ class Observer(Protocol):
         """Called after each step."""
         ...
 
+
+@runtime_checkable
+class Reports(Protocol):
+    """An extension that has something to tell the user when the picture ends, well or not."""
+
     def report(self, memory: Any) -> tuple[str, ...]:
-        """What to tell the user when the picture ends: one line each."""
+        """One line each, of one memory that `begin` made."""
         ...
 
 
@@ -65,7 +70,7 @@ class Interceptor(Protocol):
         ...
 
     def begin(self) -> Any:
-        """The memory of one branch of one picture."""
+        """The memory of one expert's guidance branch in one picture."""
         ...
 
     def intercept(self, memory: Any, call: ForwardCall, forward: Callable[[], Tensor]) -> Tensor:
@@ -78,11 +83,13 @@ Extension = Observer | Interceptor
 
 @dataclass(kw_only=True)
 class ExtensionMemory:
-    """All extension memory of one picture; lives and dies with its run."""
+    """All extension memory of one picture; lives and dies with its run.
+
+    An observer has one memory, an interceptor one for each expert and guidance branch.
+    """
 
     extensions: tuple[Extension, ...]
-    observed: dict[str, Any] = field(default_factory=dict)
-    intercepted: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _kept: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False)
 
     def forward(self, call: ForwardCall, forward: Callable[[], Tensor]) -> Tensor:
         """Run a forward through all interceptors, the first being the outermost."""
@@ -94,26 +101,31 @@ class ExtensionMemory:
     def _around(
         self, extension: Interceptor, call: ForwardCall, forward: Callable[[], Tensor]
     ) -> Callable[[], Tensor]:
-        key = (extension.name, call.branch)
-        if key not in self.intercepted:
-            self.intercepted[key] = extension.begin()
-        memory = self.intercepted[key]
+        memory = self._memory(extension, call.plan.component, call.branch)
         return lambda: extension.intercept(memory, call, forward)
+
+    def _memory(self, extension: Extension, *part: str) -> Any:
+        key = (extension.name, *part)
+        if key not in self._kept:
+            self._kept[key] = extension.begin()
+        return self._kept[key]
 
     def observe(self, plan: StepPlan, outputs: Tensors, seconds: float) -> None:
         """Show a finished step to all observers."""
         for extension in self.extensions:
             if isinstance(extension, Observer):
-                memory = self.observed.setdefault(extension.name, extension.begin())
-                extension.observe(memory, plan, outputs, seconds)
+                extension.observe(self._memory(extension), plan, outputs, seconds)
 
     def report(self) -> tuple[str, ...]:
-        """All lines of all observers."""
+        """All that the extensions have to say, each line under the name of its extension."""
+        telling = {
+            extension.name: extension for extension in self.extensions if isinstance(extension, Reports)
+        }
         return tuple(
-            f"{extension.name}: {line}"
-            for extension in self.extensions
-            if isinstance(extension, Observer) and extension.name in self.observed
-            for line in extension.report(self.observed[extension.name])
+            f"{': '.join((name, *part))}: {line}"
+            for (name, *part), memory in self._kept.items()
+            if name in telling
+            for line in telling[name].report(memory)
         )
 
 
@@ -128,7 +140,18 @@ def intercepting(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
 
 
 def checked(extensions: tuple[Extension, ...]) -> tuple[Extension, ...]:
-    """The extensions themselves; raises Refused when two of them alter the result."""
+    """The extensions themselves.
+
+    Raises:
+        Refused: one neither observes nor intercepts, two have one name, or two alter the result.
+    """
+    for each in extensions:
+        if not isinstance(each, Observer | Interceptor):
+            raise Refused(f"{type(each).__name__} is no extension: it neither observes nor intercepts")
+    names = [each.name for each in extensions]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"extension '{twice}' is given twice; use it once")
     changing = altering(extensions)
     if len(changing) > 1:
         raise Refused(f"extensions {' and '.join(changing)} both alter the result; use one of them")
