@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -95,3 +97,25 @@ def test_a_wrong_drift_would_be_seen_by_that() -> None:
             )
 
     assert abs(float(walked(Undrifted(), 200, 5).std()) - 1) > 0.1
+
+
+def by_the_paper(sigma: float, following: float, level: float) -> tuple[float, float, float]:
+    """Coefficients of x and v in the mean, and the deviation, written from the formula once more."""
+    inside = sigma if sigma < 1 else following
+    scale, dt = level * math.sqrt(inside / (1 - inside)), following - sigma
+    drift = scale**2 / (2 * sigma)
+    return 1 + drift * dt, (1 + drift * (1 - sigma)) * dt, scale * math.sqrt(-dt)
+
+
+def test_the_gaussian_is_that_of_the_paper() -> None:
+    schedule = flow_schedule(6, shift=3.0)
+    sigmas = schedule.sigmas.tolist()
+    latent, velocity, sample = tensors(2, 3)
+    for index, step in enumerate(FlowSDE().plan(schedule, CPU)[:-1]):
+        keep, move, deviation = by_the_paper(sigmas[index], sigmas[index + 1], 0.7)
+        mean, inputs = sde_mean(latent, velocity, step.coefficients), step.coefficients
+        oracle = Normal(latent * keep + velocity * move, deviation)
+        torch.testing.assert_close(mean, oracle.mean, rtol=1e-5, atol=1e-6)
+        found, off = log_prob(sample, mean, inputs), Normal(oracle.mean, deviation * 1.001)
+        torch.testing.assert_close(found, oracle.log_prob(sample).mean(), rtol=1e-5, atol=1e-5)
+        assert not torch.isclose(found, off.log_prob(sample).mean(), rtol=1e-5, atol=1e-5)

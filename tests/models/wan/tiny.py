@@ -5,6 +5,8 @@ Nothing is downloaded; the tokenizer is built here, and all weights come from a 
 
 from __future__ import annotations
 
+import json
+import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import torch
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-&é"
-WORDS = "a the red blue green circle square star moving left right up down on black white".split()
+WORDS = ("a", "the", "red", "blue", "circle", "square", "moving", "left", "right", "on", "black")
 TEXT_WIDTH = 32
 LATENT_CHANNELS = 16
 
@@ -26,7 +28,6 @@ class TinyWan:
     when `image_tokens`; `expand_timesteps` makes it the TI2V kind.
     """
 
-    scheduler: Any = None
     boundary_ratio: float | None = None
     expand_timesteps: bool = False
     image: bool = False
@@ -57,12 +58,22 @@ def write(folder: Path, kind: TinyWan | None = None) -> Path:
     return folder
 
 
+def with_scheduler(source: Path, target: Path, scheduler: Any) -> Path:
+    """A copy of a checkpoint with another scheduler."""
+    shutil.copytree(source, target)
+    scheduler.save_pretrained(target / "scheduler")
+    index = json.loads((target / "model_index.json").read_text())
+    index["scheduler"] = ["diffusers", type(scheduler).__name__]
+    (target / "model_index.json").write_text(json.dumps(index))
+    return target
+
+
 def _parts(kind: TinyWan) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "tokenizer": tokenizer(),
+        "tokenizer": _tokenizer(),
         "text_encoder": _text_encoder(),
         "vae": _vae(),
-        "scheduler": kind.scheduler or unipc(),
+        "scheduler": unipc(),
         "transformer": _transformer(kind),
     }
     if kind.boundary_ratio is not None:
@@ -76,7 +87,7 @@ def unipc(**settings: Any) -> Any:
     """The scheduler of most published Wan checkpoints."""
     from diffusers import UniPCMultistepScheduler
 
-    usual = {"prediction_type": "flow_prediction", "use_flow_sigmas": True, "flow_shift": 3.0}
+    usual: dict[str, Any] = {"prediction_type": "flow_prediction", "use_flow_sigmas": True, "flow_shift": 3.0}
     return UniPCMultistepScheduler(**(usual | settings))
 
 
@@ -84,20 +95,21 @@ def euler(**settings: Any) -> Any:
     """The other family."""
     from diffusers import FlowMatchEulerDiscreteScheduler
 
-    return FlowMatchEulerDiscreteScheduler(**({"shift": 5.0} | settings))
+    usual: dict[str, Any] = {"shift": 5.0}
+    return FlowMatchEulerDiscreteScheduler(**(usual | settings))
 
 
-def tokenizer() -> Any:
+def _tokenizer() -> Any:
     """A Unigram tokenizer with the conventions of umT5: metaspace, `</s>` behind, `<pad>` to fill."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import T5TokenizerFast
+    from transformers import T5Tokenizer
 
     tokens = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -1.0)]
     tokens += [(letter, -1.0) for letter in LETTERS] + [(f"▁{word}", -2.0) for word in WORDS]
     model = Tokenizer(models.Unigram(tokens, unk_id=2))
     model.pre_tokenizer = pre_tokenizers.Metaspace()
     model.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return T5TokenizerFast(
+    return T5Tokenizer(
         tokenizer_object=model, eos_token="</s>", unk_token="<unk>", pad_token="<pad>", extra_ids=0
     )
 

@@ -128,13 +128,13 @@ class WanModel:
         return latent
 
     def preview(self, context: LoopContext, latent: Tensor) -> np.ndarray[Any, Any]:
-        """The first frame alone: the decoder is causal, so it needs one latent frame and a share of the time."""
+        """The first frame alone; the decoder is causal, so one latent frame is enough for it."""
         return pictures.frames_of(context.component("vae"), self._finished(context, latent)[:, :, :1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class WanImageModel(WanModel):
-    """Image to video. The picture is the first frame: beside the latent (2.1, 2.2) or inside it (2.2 TI2V)."""
+    """Image to video; the first frame lies beside the latent (2.1, 2.2) or inside it (2.2 TI2V)."""
 
     def _picture(self, context: LoopContext) -> np.ndarray[Any, Any]:
         image_HWC = context.arguments.image

@@ -53,7 +53,7 @@ def first_frame_latent(vae: Any, pixels_BCHW: Tensor, frames: int) -> Tensor:
 
 
 def known_frame_mask(latent_BCTHW: Tensor, temporal_scale: int) -> Tensor:
-    """1 where a frame is given, 0 where it is to be made: (1, temporal_scale, T, H, W), first latent frame."""
+    """1 in the first latent frame, which is given, 0 where it is to be made: (1, temporal_scale, T, H, W)."""
     _, _, frames, height, width = latent_BCTHW.shape
     mask = latent_BCTHW.new_zeros(1, temporal_scale, frames, height, width)
     mask[:, :, 0] = 1

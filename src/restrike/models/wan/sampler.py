@@ -72,7 +72,8 @@ def settings_of(checkpoint: Checkpoint) -> SchedulerSettings:
     where = f"checkpoint '{checkpoint.name}': {SCHEDULER_CONFIG}"
     if kind not in SOLVER_OF:
         raise Refused(
-            f"{where} is of class '{kind}', card 'wan' solves {' and '.join(SOLVER_OF)}; card 'pipeline' runs it"
+            f"{where} is of class '{kind}', card 'wan' solves {' and '.join(SOLVER_OF)}; "
+            "card 'pipeline' runs it"
         )
     for name, (default, needed) in NEEDED[kind].items():
         value = config.get(name, default)
