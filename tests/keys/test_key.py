@@ -46,6 +46,13 @@ def test_round_trip(parts: dict[str, Any]) -> None:
     assert Key("step", "1", again.parts) == key
 
 
+@pytest.mark.parametrize(
+    "other", [{"A": 1}, {"b": 1}, {"a": 1, "b": 1}, {"": 1}, {"a": {"a": 1}}, {"a": True}, {}]
+)
+def test_each_part_counts_by_name_and_value(other: dict[str, Any]) -> None:
+    assert Key("step", "1", other) != Key("step", "1", {"a": 1})
+
+
 def test_equality_is_by_encoding_not_by_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     collision = Digest("0" * 64)
     monkeypatch.setattr(Key, "digest", property(lambda key: collision))
