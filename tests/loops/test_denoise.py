@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from restrike.engine.execution import PictureRun
+from restrike.errors import Refused
 from restrike.loops.contract import LoopContext, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseLoop, DenoiseState
 
@@ -124,6 +125,21 @@ def test_each_expert_has_its_own_guidance() -> None:
 
 def test_a_trajectory_that_begins_late_uses_the_later_guidance() -> None:
     assert scales(sigmas=(0.4, 0.2)) == [("clean", 2.0)]
+
+
+@dataclass(frozen=True)
+class OneExpert(TinyModel):
+    """Denoises all the way with the same component."""
+
+    def expert(self, timestep: float) -> str:
+        return "noisy"
+
+
+def test_a_second_guidance_needs_a_second_expert() -> None:
+    driver = Driver(loop=DenoiseLoop(OneExpert()))
+    driver.latent(guidance=4.0, guidance_2=4.0)
+    with pytest.raises(Refused, match=r"guidance_2 2\.0 has no effect: 'noisy' is the only expert"):
+        driver.latent(guidance=4.0, guidance_2=2.0)
 
 
 def test_a_delta_is_computed_anew_by_a_new_expert() -> None:

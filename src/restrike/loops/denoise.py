@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from restrike.cards.request import Arguments
+from restrike.errors import Refused
 from restrike.loops.contract import Forward, LoopContext, LoopOutput, Notices, StepPlan, Tensors
 from restrike.loops.guidance import SCALE, GuidancePolicy, GuidanceStep, structure_of
 from restrike.loops.noise import item_generator, normal
@@ -130,9 +131,7 @@ class DenoiseLoop:
         schedule, solver = self.model.sampler(context)
         sigmas = tuple(float(sigma) for sigma in schedule.sigmas)
         experts = tuple(self.model.expert(float(timestep)) for timestep in schedule.timesteps)
-        # A trajectory that begins late may never meet the noisiest expert, whose scale is the first.
-        noisiest = self.model.expert(float(TRAIN_TIMESTEPS))
-        scales = [arguments.guidance if e == noisiest else arguments.guidance_2 for e in experts]
+        scales = self._scales(arguments, experts)
         policy = GuidancePolicy(
             mode=arguments.guidance_mode,
             interval=arguments.guidance_interval,
@@ -151,6 +150,14 @@ class DenoiseLoop:
             solver=solver.plan(schedule, device),
             conditioning={key: self.model.conditioning(context, *key) for key in sorted(branches)},
         )
+
+    def _scales(self, arguments: Arguments, experts: tuple[str, ...]) -> list[float]:
+        # A trajectory that begins late may never meet the noisiest expert, whose scale is the first.
+        noisiest = self.model.expert(float(TRAIN_TIMESTEPS))
+        first, second = arguments.guidance, arguments.guidance_2
+        if first != second and self.model.expert(0.0) == noisiest:
+            raise Refused(f"guidance_2 {second} has no effect: '{noisiest}' is the only expert")
+        return [first if expert == noisiest else second for expert in experts]
 
     def next(self, state: DenoiseState) -> StepPlan | None:
         """Gather the tensors of the next step; no kernel runs."""
