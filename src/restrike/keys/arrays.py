@@ -30,6 +30,17 @@ _TORCH_DTYPES = frozenset(
 )
 
 
+def elements_of(value: Any) -> memoryview:
+    """The elements of an array or tensor that `content_of` accepts: flat bytes in C order.
+
+    A view of the array's own memory where that is contiguous and on the host, else a copy.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _torch_elements(value)
+    return _numpy_elements(value)
+
+
 def content_of(value: Any) -> ArrayContent | None:
     """The content of an array, a numpy scalar or a tensor; None for anything else.
 
@@ -56,8 +67,13 @@ def _numpy_content(value: np.ndarray | np.generic) -> ArrayContent:
         raise Unkeyable(f"{_name(value)} says more than its elements; pass a plain numpy.ndarray")
     if value.dtype.str[1:] not in _NUMPY_DTYPES:
         raise Unkeyable(f"numpy's dtype {value.dtype} cannot be keyed; use numbers of a fixed size")
-    flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-    return ArrayContent("numpy", value.dtype.str, tuple(value.shape), bytes_digest(flat.data))
+    return ArrayContent("numpy", value.dtype.str, tuple(value.shape), bytes_digest(_numpy_elements(value)))
+
+
+def _numpy_elements(value: np.ndarray | np.generic) -> memoryview:
+    import numpy as np
+
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
 
 
 def _torch_content(value: torch.Tensor) -> ArrayContent:
@@ -72,9 +88,14 @@ def _torch_content(value: torch.Tensor) -> ArrayContent:
     dtype = str(value.dtype).removeprefix("torch.")
     if dtype not in _TORCH_DTYPES:
         raise Unkeyable(f"torch's dtype {dtype} cannot be keyed; dequantize or unpack it")
+    return ArrayContent("torch", dtype, tuple(value.shape), bytes_digest(_torch_elements(value)))
+
+
+def _torch_elements(value: torch.Tensor) -> memoryview:
+    import torch
+
     dense = value.detach().resolve_conj().resolve_neg().contiguous().cpu()
-    flat = dense.reshape(-1).view(torch.uint8).numpy()
-    return ArrayContent("torch", dtype, tuple(value.shape), bytes_digest(flat.data))
+    return dense.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _name(value: object) -> str:
