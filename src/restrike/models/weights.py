@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from restrike.cards.checkpoint import Checkpoint
 from restrike.cards.placement import Placement
@@ -17,10 +18,25 @@ from restrike.errors import NotFound, Refused
 M = TypeVar("M", bound=nn.Module)
 
 
+class Undrawn(TorchFunctionMode):
+    """Leaves out the random values that modules begin with: the weights replace them all.
+
+    Not the meta device, whose arithmetic makes torch import its compiler, which takes longer than a picture.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        if func in (torch.rand, torch.randn):
+            return torch.empty(*args, **{name: value for name, value in named.items() if name != "generator"})
+        return func(*args, **named)
+
+
 def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, placement: Placement) -> M:
     """The module that `build` makes, frozen, in eval mode, with the weights of `file` on the placement.
 
-    It is built without storage, so no initial value is drawn and the global random state stays as it is.
+    No initial value is drawn, so the global random state stays as it is.
 
     Raises:
         NotFound: the checkpoint has no such file.
@@ -29,7 +45,7 @@ def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, plac
     path = checkpoint.root / file
     if not path.is_file():
         raise NotFound(f"checkpoint '{checkpoint.name}' has no {file}")
-    with torch.device("meta"):
+    with Undrawn():
         module = build()
     try:
         module.load_state_dict(load_file(path), assign=True)
