@@ -7,7 +7,7 @@ every module in eval mode, as a reloaded pipeline has it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ TOKENS = 77
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How one family is built and asked: `call` are the arguments of both the card and the direct call."""
+    """How one family is built and asked: as a request, and as its own call with the same meaning."""
 
     build: Callable[[], dict[str, Any]]
     pipeline: str
     request: dict[str, Any]
-    call: dict[str, Any] = field(default_factory=dict)
+    call: dict[str, Any]
 
 
 def write(family: Family, folder: Path, seed: int = 0) -> Path:
@@ -330,19 +330,20 @@ def _qwen() -> dict[str, Any]:
     }
 
 
-_SMALL = {"width": 32, "height": 32}
+def _family(build: Callable[[], dict[str, Any]], pipeline: str, guidance: str, **asked: Any) -> Family:
+    """A family that is asked for a small picture; `guidance` is what the pipeline calls its scale."""
+    request = {"width": 32, "height": 32, "guidance": 4.0, **asked}
+    names = {"guidance": guidance, "frames": "num_frames", "fps": "frame_rate"}
+    call = {names.get(name, name): value for name, value in request.items()}
+    return Family(build=build, pipeline=pipeline, request=request, call=call)
+
+
 FAMILIES = {
-    "sd": Family(build=_sd, pipeline="StableDiffusionPipeline", request={**_SMALL, "guidance": 5.0}),
-    "sdxl": Family(build=_sdxl, pipeline="StableDiffusionXLPipeline", request={**_SMALL, "guidance": 5.0}),
-    "flux": Family(build=_flux, pipeline="FluxPipeline", request={**_SMALL, "guidance": 3.0}),
-    "sd3": Family(build=_sd3, pipeline="StableDiffusion3Pipeline", request={**_SMALL, "guidance": 4.0}),
-    "ltx": Family(
-        build=_ltx, pipeline="LTXPipeline", request={**_SMALL, "guidance": 3.0, "frames": 9, "fps": 25.0}
-    ),
-    "wan": Family(build=_wan, pipeline="WanPipeline", request={**_SMALL, "guidance": 5.0, "frames": 5}),
-    "qwen": Family(
-        build=_qwen,
-        pipeline="QwenImagePipeline",
-        request={**_SMALL, "guidance": 4.0, "negative_prompt": "grey"},
-    ),
+    "sd": _family(_sd, "StableDiffusionPipeline", "guidance_scale"),
+    "sdxl": _family(_sdxl, "StableDiffusionXLPipeline", "guidance_scale"),
+    "flux": _family(_flux, "FluxPipeline", "guidance_scale"),
+    "sd3": _family(_sd3, "StableDiffusion3Pipeline", "guidance_scale"),
+    "ltx": _family(_ltx, "LTXPipeline", "guidance_scale", frames=9, fps=25.0),
+    "wan": _family(_wan, "WanPipeline", "guidance_scale", frames=5),
+    "qwen": _family(_qwen, "QwenImagePipeline", "true_cfg_scale", negative_prompt="grey"),
 }

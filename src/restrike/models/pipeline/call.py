@@ -119,13 +119,15 @@ def _set_fields(asked: Arguments) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
     if hasattr(value, "__array_interface__"):
         from PIL import Image
 
         return Image.fromarray(value)
-    return list(value) if isinstance(value, tuple) else value
+    return value
 
 
 def _homeless(signature: Signature, fields: dict[str, Any]) -> Iterator[str]:
@@ -156,6 +158,9 @@ def _needs(signature: Signature, asked: Arguments, fields: dict[str, Any]) -> It
     said = fields.keys() | asked.call.keys()
     if "prompt" in signature.parameters and not said & {"prompt", "prompt_embeds"}:
         yield "prompt is empty; say what to make"
+    if ("width" in said) != ("height" in said) and {"width", "height"} <= signature.parameters.keys():
+        # Some pipelines put their default in place of both when one is missing.
+        yield "width and height are given together or not at all"
     if "true_cfg_scale" not in signature.parameters:
         return
     guided = "guidance" in fields and signature.home("guidance") == "true_cfg_scale"

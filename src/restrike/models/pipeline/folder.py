@@ -79,10 +79,11 @@ def _admit_code(checkpoint: Checkpoint, index: dict[str, Any]) -> None:
 
 def _pipeline_class(checkpoint: Checkpoint, index: dict[str, Any]) -> type:
     import diffusers
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
     named = index.get("_class_name")
     if isinstance(named, list):
-        from diffusers.utils import get_class_from_dynamic_module
+        from diffusers.utils.dynamic_modules_utils import get_class_from_dynamic_module
 
         file, kind = f"{named[0]}.py", str(named[1])
         found = get_class_from_dynamic_module(
@@ -90,7 +91,7 @@ def _pipeline_class(checkpoint: Checkpoint, index: dict[str, Any]) -> type:
         )
     else:
         found = getattr(diffusers, str(named), None)
-    if not (isinstance(found, type) and issubclass(found, diffusers.DiffusionPipeline)):
+    if not (isinstance(found, type) and issubclass(found, DiffusionPipeline)):
         near = difflib.get_close_matches(str(named), dir(diffusers), n=1)
         guess = f"; the nearest that it has is {near[0]}" if near else ""
         raise Refused(

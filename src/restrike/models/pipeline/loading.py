@@ -22,7 +22,7 @@ def load(checkpoint: Checkpoint, placement: Placement) -> Any:
         NotFound: a file is missing.
         Refused: the folder is not one that may be loaded (see `folder.read`), or diffusers rejects it.
     """
-    from diffusers import DiffusionPipeline
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
     folder = read(checkpoint)
     try:

@@ -21,7 +21,8 @@ class _StepBar(tqdm):
         call.pause(LoopBegun(self.total))
 
     def __iter__(self) -> Iterator[Any]:
-        for value in self.iterable or ():
+        assert self.iterable is not None
+        for value in self.iterable:
             yield value
             self.update()
 

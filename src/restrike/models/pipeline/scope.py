@@ -19,7 +19,7 @@ def request_scoped(pipeline: Any) -> Any:
 
 def pipelines_in(pipeline: Any) -> Iterator[Any]:
     """The pipeline itself and those that a combined pipeline holds."""
-    from diffusers import DiffusionPipeline
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
     yield pipeline
     for value in list(vars(pipeline).values()):
@@ -29,7 +29,8 @@ def pipelines_in(pipeline: Any) -> Iterator[Any]:
 
 def _copied(value: Any, copies: dict[int, Any]) -> Any:
     # `copies` keeps one copy of each original, so that a scheduler which two pipelines share stays shared.
-    from diffusers import DiffusionPipeline, SchedulerMixin
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+    from diffusers.schedulers.scheduling_utils import SchedulerMixin
 
     if id(value) in copies:
         return copies[id(value)]
