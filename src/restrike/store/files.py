@@ -1,0 +1,83 @@
+"""Files that appear whole or not at all, and copies that share their blocks where the disk can do that.
+
+Nothing here knows what a file means.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from restrike.errors import typed
+
+# ioctl number of FICLONE, the same on all architectures of Linux: _IOW(0x94, 9, int).
+_FICLONE = 0x40049409
+
+
+def write_synced(path: Path, data: bytes | memoryview) -> None:
+    """Write a new file and wait until it is on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut, where folders can be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Make `target` an independent file with the bytes of `source`, replacing what was there, atomically.
+
+    Raises:
+        Shortfall: no space is left.
+        Refused: the folder cannot be written.
+    """
+    partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with source.open("rb") as read, partial.open("xb") as written:
+            if not _reflinked(read.fileno(), written.fileno()):
+                shutil.copyfileobj(read, written, length=8 << 20)
+            written.flush()
+            os.fsync(written.fileno())
+        os.replace(partial, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise typed(error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_file(target: Path, data: bytes) -> None:
+    """Make `target` hold `data`, atomically; raises as `copy_file`."""
+    partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_synced(partial, data)
+        os.replace(partial, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise typed(error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _reflinked(source: int, target: int) -> bool:
+    """Share the blocks of one file with another; False where the file system cannot."""
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:
+        return False
+    return True
