@@ -86,13 +86,15 @@ class Arguments:
     left_open: frozenset[str] = frozenset()
 
     def recorded(self) -> dict[str, Any]:
-        """The arguments as plain values for provenance: all but the seed, the items and the image.
+        """The arguments as plain values for provenance: all but the seed and the items.
 
-        What was left open is left out, so that making the picture again leaves it open again.
+        An image is named by its digest. What was left open is left out, so that making the picture again
+        leaves it open again.
         """
         left_out = {"seed", "items", "image", "task", "exact", "left_open", *self.left_open}
         chosen = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
-        return chosen | {"call": recordable(self.call)}
+        image = {} if self.image is None else {"image": recordable(self.image)}
+        return chosen | image | {"call": recordable(self.call)}
 
 
 def resolve(card: ModelCard, request: Request) -> tuple[LoopSpec, Arguments]:

@@ -52,8 +52,12 @@ def card_name(options: Options, source: Source | None) -> str:
 
 def request_of(options: Options, source: Source | None) -> Request:
     """The request; raises Refused for values that cannot be read."""
-    recorded = _recorded(source.provenance) if source else {}
     said = _said(options)
+    recorded = _recorded(source) if source else {}
+    if source and "image" in source.provenance.arguments and "image" not in said:
+        raise Refused(
+            f"'{source.path}' was made from a picture, which it does not hold; give it with --image"
+        )
     if "steps" in said and "sigmas" not in said:
         recorded.pop("sigmas", None)
     if "guidance" in said and recorded.get("guidance_2") == recorded.get("guidance"):
@@ -92,16 +96,22 @@ def _said(options: Options) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _recorded(made: Provenance) -> dict[str, Any]:
+def _recorded(source: Source) -> dict[str, Any]:
     """A file's arguments as those of a request; what is missing in an older file is the card's default."""
-    arguments: Mapping[str, Any] = made.arguments
+    made, arguments = source.provenance, dict[str, Any](source.provenance.arguments)
     found = {name: arguments[name] for name in _AS_RECORDED if arguments.get(name) is not None}
     for name in ("guidance_interval", "sigmas"):
         if arguments.get(name) is not None:
             found[name] = tuple(arguments[name])
     if "prompt" in arguments:
         found["prompt"] = arguments["prompt"]
-    return found | {"call": arguments.get("call") or {}, "seed": made.seed, "items": (made.item,)}
+    call = arguments.get("call") or {}
+    for name, value in call.items():
+        if isinstance(value, Mapping) and value.keys() & {"digest", "not keyable"}:
+            raise Refused(
+                f"'{source.path}' was made with a '{name}' that it does not hold; it comes from Python"
+            )
+    return found | {"call": call, "seed": made.seed, "items": (made.item,)}
 
 
 def _prompt(words: list[str] | None) -> str | None:

@@ -30,7 +30,7 @@ def generate(options: Options) -> None:
     from restrike.cli.failures import Unfinished
     from restrike.cli.job import prepare
     from restrike.cli.screen import screen_for
-    from restrike.errors import RestrikeError
+    from restrike.errors import typed
 
     job = prepare(options)
     files: list[dict[str, Any]] = []
@@ -39,8 +39,8 @@ def generate(options: Options) -> None:
             engine = _engine(options)
             notices = _checked_again(job, engine, screen, card_is_given=options.card is not None)
             generation = _run(job, engine, screen, files, announces=not options.json)
-        except RestrikeError as error:
-            raise Unfinished(error, files) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise Unfinished(typed(error), files) from error
     if options.json:
         typer.echo(json.dumps(_result(generation, files, notices), indent=2))
 
