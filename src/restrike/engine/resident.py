@@ -36,7 +36,7 @@ class ResidentCard:
         self._code_trusted = trust_remote_code
         self._components: dict[str, Any] = {}
         self._loops: dict[str, Any] = {}
-        self._identities: dict[str, WeightIdentity] = {}
+        self._identities: dict[str, WeightIdentity | None] = {}
         self._lock = threading.RLock()
 
     @property
@@ -82,9 +82,11 @@ class ResidentCard:
     def weights(self, spec: LoopSpec) -> str:
         """The identity of all weights that a loop can read, as one digest."""
         with self._lock:
-            checkpoint = self.checkpoint(spec.components)
-            for name in spec.components:
-                declared = self.card.component(name)
-                if name not in self._identities and checkpoint.files(declared.files):
-                    self._identities[name] = identity_of(declared, checkpoint)
-            return combined(self._identities[name] for name in spec.components if name in self._identities)
+            unknown = [self.card.component(n) for n in spec.components if n not in self._identities]
+            if unknown:  # resolving a location may ask the hub: not again for each picture
+                checkpoint = self.checkpoint(tuple(part.name for part in unknown))
+                for part in unknown:
+                    there = checkpoint.files(part.files)
+                    self._identities[part.name] = identity_of(part, checkpoint) if there else None
+            identities = [self._identities[name] for name in spec.components]
+            return combined(identity for identity in identities if identity is not None)
