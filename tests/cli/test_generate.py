@@ -94,9 +94,18 @@ def test_each_flag_reaches_the_request(restrike: Restrike) -> None:
     sizes = ("--size", "8x8", "--frames", "1", "--fps", "4", "--negative", "a two", "--precision", "bfloat16")
     said = restrike(*SEVEN, *flags, *more, *sizes, "--exact", "--device", "cpu", "--json").json["arguments"]
     expected = {
-        **{"steps": 5, "guidance": 3.0, "guidance_mode": "batched"},
-        **{"guidance_interval": [0.1, 0.9], "guidance_every": 2, "solver": "unipc", "shift": 2.0},
-        **{"width": 8, "height": 8, "frames": 1, "fps": 4.0, "negative_prompt": "a two"},
+        "steps": 5,
+        "guidance": 3.0,
+        "guidance_mode": "batched",
+        "guidance_interval": [0.1, 0.9],
+        "guidance_every": 2,
+        "solver": "unipc",
+        "shift": 2.0,
+        "width": 8,
+        "height": 8,
+        "frames": 1,
+        "fps": 4.0,
+        "negative_prompt": "a two",
     }
     assert {name: said[name] for name in expected} == expected
 

@@ -18,7 +18,7 @@ def print_card(card: dict[str, Any]) -> None:
         rows.add("serves", ", ".join(card["pipelines"]))
     for axis, allowed in card["geometry"].items():
         rows.add(axis, allowed)
-    _recipe(rows, card["recipe"])
+    _recipe(rows, card["recipe"], card["lineage"])
     _loops(rows, card["loops"])
     rows.section("defaults")
     for name, value in card["defaults"].items():
@@ -30,14 +30,15 @@ def print_card(card: dict[str, Any]) -> None:
     show(rows.table)
 
 
-def _recipe(rows: Rows, recipe: dict[str, Any]) -> None:
+def _recipe(rows: Rows, recipe: dict[str, Any], lineage: list[dict[str, Any]]) -> None:
     least, most = recipe["steps"]
     steps = f"{least}" if least == most else f"{least} to {most}"
     rows.section("recipe")
     rows.add("method", recipe["method"])
     rows.add("steps", steps)
-    if recipe["parents"]:
-        rows.add("made from", ", ".join(recipe["parents"]))
+    for ancestor in lineage:
+        label = "made from" if ancestor["generation"] == 1 else "and that from"
+        rows.add(label, f"{ancestor['name']} ({ancestor['method'] or 'not installed'})")
 
 
 def _loops(rows: Rows, loops: list[dict[str, Any]]) -> None:

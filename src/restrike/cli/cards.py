@@ -88,6 +88,7 @@ def _summary(name: str) -> dict[str, Any]:
             "sizes": _sizes(card),
             "weights": _weights(card),
             "license": card.license,
+            "example": card.example,
         }
     except (RestrikeError, ImportError) as error:
         return {"name": name, "fault": str(error)}
@@ -126,6 +127,8 @@ def show_card(options: ShowOptions) -> None:
 
 
 def _summary_of(card: ModelCard) -> dict[str, Any]:
+    from restrike.cards.lineage import lineage
+
     return {
         "name": card.name,
         "description": card.description,
@@ -137,6 +140,7 @@ def _summary_of(card: ModelCard) -> dict[str, Any]:
         "geometry": {axis: str(getattr(card.geometry, axis)) for axis in ("width", "height", "frames")},
         "defaults": asdict(card.defaults),
         "recipe": asdict(card.recipe),
+        "lineage": [asdict(ancestor) for ancestor in lineage(card)],
         "pipelines": list(card.pipelines),
     }
 
