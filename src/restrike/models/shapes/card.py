@@ -50,7 +50,7 @@ def _denoise(checkpoint: Checkpoint) -> Any:
 
 CARD = ModelCard(
     name="shapes",
-    description="Clips of a coloured shape that moves, grows or rests, such as 'a red heart moving up on white'",
+    description="Clips of a shape that moves, grows or rests, such as 'a red heart moving up on white'",
     architecture="restrike.shapes",
     license="Apache-2.0",
     components=(

@@ -19,6 +19,7 @@ _BORDER_PX = 2
 _PALETTE_REACH = 0.35
 _CORE_SHARE = 0.003
 _CORE_LEVEL = 0.75
+_FAINT = 0.25
 _SMALLEST_AREA_PX = 12.0
 _LEAST_OVERLAP = 0.75
 _TEMPLATE_FRAMES = 5
@@ -103,7 +104,7 @@ def _coverage(clip_BCTHW: Tensor, ground_BC: Tensor, tint_BC: Tensor) -> Tensor:
     axis_BC = axis_BC / axis_BC.square().sum(dim=1, keepdim=True)
     offset_BCTHW = clip_BCTHW - ground_BC[:, :, None, None, None]
     mask_BTHW = torch.einsum("bcthw,bc->bthw", offset_BCTHW, axis_BC)
-    return torch.where(mask_BTHW < 0.1, 0.0, mask_BTHW.clamp(max=1.0))
+    return torch.where(mask_BTHW < _FAINT, 0.0, mask_BTHW.clamp(max=1.0))
 
 
 def _track(mask_BTHW: Tensor) -> _Track:
@@ -111,14 +112,20 @@ def _track(mask_BTHW: Tensor) -> _Track:
     pixel_S = torch.arange(SIDE_PX, dtype=torch.float32) + 0.5
     x_BT = (mask_BTHW.sum(dim=2) * pixel_S).sum(dim=2)
     y_BT = (mask_BTHW.sum(dim=3) * pixel_S).sum(dim=2)
-    return _Track(area_BT=area_BT, centre_BT2=torch.stack([x_BT, y_BT], dim=-1) / area_BT.clamp(min=1.0)[..., None])
+    return _Track(
+        area_BT=area_BT, centre_BT2=torch.stack([x_BT, y_BT], dim=-1) / area_BT.clamp(min=1.0)[..., None]
+    )
 
 
 def _shape(mask_BTHW: Tensor, track: _Track) -> tuple[Tensor, Tensor]:
     """The shape whose template covers the mask best (-1 if none does well), and its radius_BT in px."""
     frames = mask_BTHW.shape[1]
     chosen_F = torch.linspace(0, frames - 1, min(_TEMPLATE_FRAMES, frames)).round().long()
-    mask_BFHW, area_BF, centre_BF2 = mask_BTHW[:, chosen_F], track.area_BT[:, chosen_F], track.centre_BT2[:, chosen_F]
+    mask_BFHW, area_BF, centre_BF2 = (
+        mask_BTHW[:, chosen_F],
+        track.area_BT[:, chosen_F],
+        track.centre_BT2[:, chosen_F],
+    )
     scores: list[Tensor] = []
     radii: list[Tensor] = []
     for shape in range(len(SHAPES)):
@@ -153,7 +160,10 @@ def _motion(track: _Track, radius_BT: Tensor) -> Tensor:
     change_B3, jump_B = _line(path_BT3)
     along_x_B, along_y_B, growth_B = change_B3.unbind(1)
     sideways_B = along_x_B.abs() > along_y_B.abs()
-    reach_B, stray_B = torch.maximum(along_x_B.abs(), along_y_B.abs()), torch.minimum(along_x_B.abs(), along_y_B.abs())
+    reach_B, stray_B = (
+        torch.maximum(along_x_B.abs(), along_y_B.abs()),
+        torch.minimum(along_x_B.abs(), along_y_B.abs()),
+    )
     heading_B = torch.where(sideways_B, torch.where(along_x_B < 0, 0, 1), torch.where(along_y_B < 0, 2, 3))
     moves_B = (reach_B > _MOVED_PX) & (stray_B < _STRAY_PX) & (growth_B.abs() < _GREW_PX)
     grows_B = (growth_B.abs() > _GREW_PX) & (reach_B < _STRAY_PX)

@@ -24,7 +24,7 @@ from restrike.loops.solvers.registry import solver
 from restrike.models.shapes.text_encoder import ShapesTextEncoder, TextEncoderConfig
 from restrike.models.shapes.tokenizer import tokenize, unknown_words
 from restrike.models.shapes.transformer import ShapesTransformer, TransformerConfig
-from restrike.models.shapes.vae import ShapesVAE, VAEConfig
+from restrike.models.shapes.vae import SPATIAL_STRIDE, TEMPORAL_STRIDE, ShapesVAE, VAEConfig
 from restrike.models.weights import with_weights
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class ShapesModel:
 
     def latent_shape(self, context: LoopContext) -> tuple[int, ...]:
         """BCTHW of one clip."""
-        vae, asked = self.config.vae, context.arguments
-        frames = 1 + (asked.frames - 1) // vae.temporal_stride
-        rows, columns = asked.height // vae.spatial_stride, asked.width // vae.spatial_stride
-        return (1, vae.latent_channels, frames, rows, columns)
+        asked = context.arguments
+        frames = 1 + (asked.frames - 1) // TEMPORAL_STRIDE
+        rows, columns = asked.height // SPATIAL_STRIDE, asked.width // SPATIAL_STRIDE
+        return (1, self.config.vae.latent_channels, frames, rows, columns)
 
     def conditioning(self, context: LoopContext, expert: str, branch: str) -> Mapping[str, Tensor]:
         """`text` (BLD) and `mask` (BL) of the prompt, or of the negative prompt."""
@@ -125,4 +125,6 @@ def _config(checkpoint: Checkpoint) -> ShapesConfig:
             vae=VAEConfig(**sections["vae"]),
         )
     except (KeyError, TypeError) as error:
-        raise Refused(f"checkpoint '{checkpoint.name}': config.json is not that of shapes ({error})") from error
+        raise Refused(
+            f"checkpoint '{checkpoint.name}': config.json is not that of shapes ({error})"
+        ) from error

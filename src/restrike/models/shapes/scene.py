@@ -119,7 +119,9 @@ def draw_scenes(combinations: tuple[Combination, ...], count: int, generator: to
     small_end_B = _uniform(torch.tensor([_SMALL_END_PX]).expand(count, 2), generator)
     steady_B = _uniform(torch.tensor(_RADIUS_PX)[size_B], generator)
     span = CLIP_FRAMES - 1
-    radius_B = torch.where(grows_B, small_end_B, torch.where(shrinks_B, small_end_B + span * rate_B, steady_B))
+    radius_B = torch.where(
+        grows_B, small_end_B, torch.where(shrinks_B, small_end_B + span * rate_B, steady_B)
+    )
 
     widest_B = torch.maximum(radius_B, radius_B + span * growth_B)[:, None] + _MARGIN_PX
     travel_B2 = span * velocity_B2

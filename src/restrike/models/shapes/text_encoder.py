@@ -58,7 +58,9 @@ class TextBlock(nn.Module):
 
     def forward(self, text_BLD: Tensor, mask_BL: Tensor) -> Tensor:
         qkv_BLD = self.qkv(self.norm_attention(text_BLD))
-        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv_BLD.chunk(3, -1))
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv_BLD.chunk(3, -1)
+        )
         mixed_BHLE = F.scaled_dot_product_attention(query, key, value, attn_mask=mask_BL[:, None, None])
         text_BLD = text_BLD + self.out(mixed_BHLE.transpose(1, 2).flatten(2))
         return text_BLD + self.narrow(F.gelu(self.widen(self.norm_mlp(text_BLD))))

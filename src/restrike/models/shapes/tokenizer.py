@@ -1,7 +1,8 @@
 """Words to token ids over a closed vocabulary; knows which words it does not know.
 
-Synonyms share a token. Words that change nothing here (articles, ``on``, ``background``) are known
-and take no token, so a prompt is a handful of tokens after the one that opens every sequence.
+Other ways to say a thing become the words of the vocabulary. Words that change nothing here (articles,
+``on``, ``background``) are known and take no token, so a prompt is a handful of tokens after the one that
+opens every sequence.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _SYNONYMS = {
     "moving": "going sliding gliding drifting flying moves slides goes travelling traveling",
     "left": "leftward leftwards",
     "right": "rightward rightwards",
-    "up": "upward upwards rising rises ascending",
-    "down": "downward downwards falling falls descending",
+    "up": "upward upwards",
+    "down": "downward downwards",
+    "moving up": "rising rises ascending",
+    "moving down": "falling falls descending",
     "growing": "grows expanding expands bigger",
     "shrinking": "shrinks contracting contracts smaller",
     "resting": "still standing stationary motionless static rest rests",
@@ -39,11 +42,17 @@ _SYNONYMS = {
     "slowly": "slow",
     "quickly": "quick fast rapidly",
 }
-_SILENT = frozenset("a an the on in of to at front against with and its background is that is getting very".split())
+_ARTICLES = ("a", "an", "the", "its", "that", "is", "and", "very", "getting", "background")
+_PREPOSITIONS = ("on", "in", "of", "to", "at", "front", "against", "with")
+_SILENT = frozenset({*_ARTICLES, *_PREPOSITIONS})
 
 _TOKENS = tuple(dict.fromkeys((*COLOURS, *SHAPES, *MOTIONS, *BACKGROUNDS, *SIZES, *SPEEDS, "moving")))
 _TOKEN_OF = {token: index + 2 for index, token in enumerate(_TOKENS)}
-_ID_OF = _TOKEN_OF | {word: _TOKEN_OF[token] for token, words in _SYNONYMS.items() for word in words.split()}
+_IDS_OF = {token: (number,) for token, number in _TOKEN_OF.items()} | {
+    word: tuple(_TOKEN_OF[token] for token in meaning.split())
+    for meaning, words in _SYNONYMS.items()
+    for word in words.split()
+}
 
 VOCABULARY_SIZE = len(_TOKENS) + 2
 
@@ -62,9 +71,7 @@ def tokenize(prompts: list[str]) -> Tokens:
     for row, prompt in enumerate(prompts):
         ids = [OPEN]
         for word in _words(prompt):
-            token = _ID_OF.get(word)
-            if token is not None and token != ids[-1]:
-                ids.append(token)
+            ids += [token for token in _IDS_OF.get(word, ()) if token != ids[-1]]
         ids = ids[:MAX_TOKENS]
         token_BL[row, : len(ids)] = torch.tensor(ids)
     return Tokens(token_BL=token_BL, mask_BL=token_BL != PAD)
@@ -73,7 +80,7 @@ def tokenize(prompts: list[str]) -> Tokens:
 def unknown_words(prompt: str) -> tuple[str, ...]:
     """The words of the prompt that the model has never seen, in order, each once."""
     words = _words(prompt)
-    return tuple(dict.fromkeys(word for word in words if word not in _ID_OF and word not in _SILENT))
+    return tuple(dict.fromkeys(word for word in words if word not in _IDS_OF and word not in _SILENT))
 
 
 def _words(prompt: str) -> list[str]:

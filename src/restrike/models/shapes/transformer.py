@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """``frames``, ``height`` and ``width_cells`` are the largest latent; ``patch`` is in latent cells."""
+    """``frames``, ``rows`` and ``columns`` are the largest latent; ``patch`` is a side, in its cells."""
 
     latent_channels: int = 12
     frames: int = 5
-    height: int = 8
-    width_cells: int = 8
+    rows: int = 8
+    columns: int = 8
     patch: int = 2
     text_width: int = 128
     width: int = 224
@@ -41,7 +41,7 @@ class ShapesTransformer(nn.Module):
         super().__init__()
         self.config = config
         patch_values = config.latent_channels * config.patch**2
-        rows, columns = config.height // config.patch, config.width_cells // config.patch
+        rows, columns = config.rows // config.patch, config.columns // config.patch
         self.patch_in = nn.Linear(patch_values, config.width)
         self.place_HWD = nn.Parameter(0.02 * torch.randn(rows, columns, config.width))
         self.moment_TD = nn.Parameter(0.02 * torch.randn(config.frames, config.width))
@@ -98,7 +98,9 @@ class TransformerBlock(nn.Module):
         self.widen = nn.Linear(width, config.mlp_ratio * width)
         self.narrow = nn.Linear(config.mlp_ratio * width, width)
 
-    def forward(self, hidden_BTHWD: Tensor, modulation_B6D: Tensor, text_BLD: Tensor, keys_B11N: Tensor) -> Tensor:
+    def forward(
+        self, hidden_BTHWD: Tensor, modulation_B6D: Tensor, text_BLD: Tensor, keys_B11N: Tensor
+    ) -> Tensor:
         table = (modulation_B6D + self.modulation_6D).unbind(1)
         shift_mix, scale_mix, gate_mix, shift_mlp, scale_mlp, gate_mlp = table
         input_BTHWD = _modulate(hidden_BTHWD, shift_mix, scale_mix)

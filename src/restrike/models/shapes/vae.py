@@ -14,6 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SPATIAL_STRIDE = 8
+TEMPORAL_STRIDE = 4
+
 _PATCH_PX = 4
 
 
@@ -24,9 +27,6 @@ class VAEConfig:
     latent_channels: int = 12
     fine_width: int = 64
     coarse_width: int = 96
-
-    spatial_stride: int = 8
-    temporal_stride: int = 4
 
 
 class ShapesVAE(nn.Module):

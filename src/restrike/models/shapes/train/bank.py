@@ -14,7 +14,7 @@ from torch import Tensor
 from restrike.models.shapes.captions import training_caption
 from restrike.models.shapes.data import draw_clips
 from restrike.models.shapes.scene import CLIP_FRAMES, SIDE_PX, TRAINED, Scene, draw_scenes
-from restrike.models.shapes.vae import ShapesVAE
+from restrike.models.shapes.vae import SPATIAL_STRIDE, TEMPORAL_STRIDE, ShapesVAE
 
 _CHUNK = 8
 
@@ -32,8 +32,8 @@ class LatentBank:
 
     def __init__(self, vae: ShapesVAE, *, seed: int, size: int, first: int) -> None:
         self._vae, self._seed, self._size = vae, seed, size
-        self.frames = 1 + (CLIP_FRAMES - 1) // vae.config.temporal_stride
-        cells = SIDE_PX // vae.config.spatial_stride
+        self.frames = 1 + (CLIP_FRAMES - 1) // TEMPORAL_STRIDE
+        cells = SIDE_PX // SPATIAL_STRIDE
         self._latent_NCTHW = torch.empty(size, vae.config.latent_channels, self.frames, cells, cells)
         self._scenes: list[Scene | None] = [None] * size
         self._next = first // _CHUNK

@@ -22,7 +22,7 @@ _CLIPS = 48
 _SHORT = 12
 _SHORT_LENGTHS = (1, 1, 1, 2, 3, 4)
 _SHORT_WEIGHT = 0.2
-_SHIFT = 2.5
+_SHIFT = 4.5
 _UNIFORM_SHARE = 0.15
 
 
@@ -43,7 +43,11 @@ class Denoiser(nn.Module):
 
 def train_dit(config: RunConfig, vae: ShapesVAE, denoiser: Denoiser, average: Denoiser) -> None:
     """Runs the stage; ``average`` ends as the weights to ship."""
-    learner = Learner(module=denoiser, optimizers=optimizers(denoiser, _matrices(denoiser), config.peak_rate), average=average)
+    learner = Learner(
+        module=denoiser,
+        optimizers=optimizers(denoiser, _matrices(denoiser), config.peak_rate),
+        average=average,
+    )
     bank = LatentBank(vae, seed=config.seed, size=_BANK, first=8 * completed_steps(config))
 
     def loss_of_step(step: int, generator: torch.Generator) -> Tensor:

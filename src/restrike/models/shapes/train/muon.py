@@ -17,7 +17,9 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised per matrix, scaled to the step size that AdamW would take."""
 
-    def __init__(self, groups: Iterable[dict[str, Any]], lr: float, momentum: float, weight_decay: float) -> None:
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], lr: float, momentum: float, weight_decay: float
+    ) -> None:
         super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()

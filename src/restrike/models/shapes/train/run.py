@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,9 @@ class Learner:
     average: nn.Module | None = None
 
 
-def train(config: RunConfig, learner: Learner, loss_of_step: Callable[[int, torch.Generator], Tensor]) -> None:
+def train(
+    config: RunConfig, learner: Learner, loss_of_step: Callable[[int, torch.Generator], Tensor]
+) -> None:
     """Runs from the checkpoint in ``config.out`` (or from step 0) to ``config.steps``."""
     step = resume(config, learner)
     first, began = step, time.monotonic()
@@ -71,13 +73,18 @@ def train(config: RunConfig, learner: Learner, loss_of_step: Callable[[int, torc
             each = (time.monotonic() - began) / (step - first)
             left_min = each * (config.steps - step) / 60
             loss_text = f"loss {running / config.report_every:.5f}"
-            print(f"step {step}/{config.steps}  {loss_text}  {each * 1e3:.0f} ms/step  {left_min:.1f} min left", flush=True)
+            print(
+                f"step {step}/{config.steps}  {loss_text}  {each * 1e3:.0f} ms/step  {left_min:.1f} min left",
+                flush=True,
+            )
             running = 0.0
         if step % config.save_every == 0 or step == config.steps:
             save(config, learner, step)
 
 
-def optimizers(module: nn.Module, matrices: list[nn.Parameter], rate: float) -> tuple[torch.optim.Optimizer, ...]:
+def optimizers(
+    module: nn.Module, matrices: Sequence[Tensor], rate: float
+) -> tuple[torch.optim.Optimizer, ...]:
     """Muon for the given matrices and kernels, AdamW for all else."""
     inside = {id(parameter) for parameter in matrices}
     others = [parameter for parameter in module.parameters() if id(parameter) not in inside]

@@ -26,8 +26,9 @@ class _Phase:
 
 def train_vae(config: RunConfig, vae_config: VAEConfig) -> ShapesVAE:
     """Runs the stage and returns the VAE with the statistics of its latents stored."""
-    torch.manual_seed(config.seed)  # weight initialisation alone reads the global generator
-    vae = ShapesVAE(vae_config).to(memory_format=torch.channels_last)
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        vae = channels_last(ShapesVAE(vae_config))
     kernels = [parameter for parameter in vae.parameters() if parameter.ndim > 1]
     crops_until = int(0.8 * config.steps)
 
@@ -38,6 +39,11 @@ def train_vae(config: RunConfig, vae_config: VAEConfig) -> ShapesVAE:
     train(config, Learner(module=vae, optimizers=optimizers(vae, kernels, config.peak_rate)), loss_of_step)
     store_statistics(vae, torch.Generator().manual_seed(config.seed))
     return vae
+
+
+def channels_last(vae: ShapesVAE) -> ShapesVAE:
+    """The VAE with its kernels laid out as the convolutions here run fastest."""
+    return vae.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
 
 def vae_loss(vae: ShapesVAE, clip_BCTHW: Tensor, generator: torch.Generator) -> Tensor:
