@@ -87,7 +87,11 @@ class Loop(Protocol[S]):
         ...
 
     def next(self, state: S) -> StepPlan | None:
-        """Plan the next step, or None at the end. Runs no kernel and changes nothing in the state."""
+        """Plan the next step, or None at the end. Runs no kernel and changes nothing in the state.
+
+        The exception is an opaque loop after its last announced step: its model must run on to show whether
+        it goes on or is done.
+        """
         ...
 
     def advance(self, state: S, outputs: Tensors) -> None:

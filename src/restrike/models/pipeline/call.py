@@ -35,6 +35,7 @@ _OURS = {
     "num_images_per_prompt": "ask for more items",
     "num_videos_per_prompt": "ask for more items",
     STEP_END: "the engine watches the steps",
+    f"{STEP_END}_tensor_inputs": "the engine watches the steps",
     "callback": "the engine watches the steps",
     "callback_steps": "the engine watches the steps",
     "output_type": "the engine needs pictures",
@@ -148,8 +149,8 @@ def _calls(signature: Signature, asked: Arguments, fields: dict[str, Any]) -> It
             yield f"call argument '{name}' is said twice, also as {homes[name]}"
         elif name not in signature.parameters:
             near = difflib.get_close_matches(name, free, n=1)
-            guess = f", did you mean '{near[0]}'?" if near else ";"
-            yield f"{signature.pipeline} has no call argument '{name}'{guess} it has {', '.join(free)}"
+            guess = f", did you mean '{near[0]}'?" if near else ""
+            yield f"{signature.pipeline} has no call argument '{name}'{guess} (it has {', '.join(free)})"
 
 
 def _needs(signature: Signature, asked: Arguments, fields: dict[str, Any]) -> Iterator[str]:

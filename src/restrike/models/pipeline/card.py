@@ -32,6 +32,8 @@ FILES = (
     "*/*.model",
     "*/*.jinja",
     "*/*.tiktoken",
+    "*/*.bpe",
+    "*/*.spm",
     "*/*.py",
 )
 
