@@ -5,7 +5,7 @@ Nothing here changes a request; the engine does the work and keeps what was load
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -69,7 +69,7 @@ class Model:
         preview_every: int = 0,
         cancellation: Cancellation | None = None,
         **options: Unpack[Options],
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """The same as events: `Started` first, one of `Succeeded`, `Failed`, `Stopped` last.
 
         A preview comes after every `preview_every`-th step (0: never); `cancellation.cancel()`, from any

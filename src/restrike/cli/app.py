@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from restrike.cli import cards, doctor, generate, inspect
-from restrike.cli.failures import UsageError, settle
+from restrike.cli.failures import settle
 from restrike.cli.help import Group
 
 app = typer.Typer(
@@ -68,6 +68,3 @@ def run(arguments: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return settle(error, as_json="--json" in arguments, traceback="--debug" in arguments)
     return code if isinstance(code, int) else 0
-
-
-__all__ = ["UsageError", "app", "run"]

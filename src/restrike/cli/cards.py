@@ -110,7 +110,7 @@ def _weights(card: ModelCard) -> str:
         return f"from the hub, {card.location}"
     checkpoint = card.location.resolve(())
     files = checkpoint.files(tuple(pattern for part in card.components for pattern in part.files))
-    return f"here, {size_of(sum(file.stat().st_size for file in files))}"
+    return f"here, {size_of(sum(file.stat().st_size for file in files))}" if files else "missing; reinstall"
 
 
 def show_card(options: ShowOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,7 @@ class Engine:
 
     def stream(
         self, card: str | ModelCard, request: Request, options: StreamOptions | None = None
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Run a request as its events are asked for: `Started` first, exactly one terminal event last.
 
         Nothing runs before the first `next`; closing the iterator stops the work and lets go of all it held.
@@ -142,7 +142,7 @@ class Engine:
 
     def _events(
         self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments, options: StreamOptions
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         began = time.perf_counter()
         yield Started(
             card=resident.card.name,
@@ -191,7 +191,7 @@ class Engine:
         item: int,
         shared: dict[str, Any],
         options: StreamOptions,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         cancellation = options.cancellation or Cancellation()
         cancellation.check()
         run = PictureRun(
