@@ -15,11 +15,23 @@ from typing import Any, Protocol
 from restrike.errors import NotFound, Refused
 
 
+class NotHere(NotFound):
+    """Weights that exist elsewhere and were not brought to this machine yet."""
+
+
 class Location(Protocol):
     """Something that can be turned into a checkpoint's folder."""
 
     def resolve(self, files: tuple[str, ...]) -> Checkpoint:
         """Bring the files that match the glob patterns to this machine; raises NotFound or Refused."""
+        ...
+
+    def present(self, files: tuple[str, ...]) -> Checkpoint:
+        """The folder as it is on this machine, fetching nothing; raises NotHere, NotFound or Refused."""
+        ...
+
+    def missing_bytes(self, files: tuple[str, ...]) -> int | None:
+        """How much `resolve` would have to fetch; None when that cannot be found out now."""
         ...
 
 
@@ -82,6 +94,14 @@ class Packaged:
             raise NotFound(f"package '{self.package}' ships no folder '{self.folder}'; reinstall it")
         return Checkpoint(root=root, name=self.package.rsplit(".", 1)[-1])
 
+    def present(self, files: tuple[str, ...]) -> Checkpoint:
+        """The package's own folder."""
+        return self.resolve(files)
+
+    def missing_bytes(self, files: tuple[str, ...]) -> int:
+        """Nothing: it is all here."""
+        return 0
+
     def __str__(self) -> str:
         return f"package {self.package}"
 
@@ -97,6 +117,14 @@ class Folder:
         if not self.path.is_dir():
             raise NotFound(f"no checkpoint folder at '{self.path}'")
         return Checkpoint(root=self.path, name=self.path.resolve().name)
+
+    def present(self, files: tuple[str, ...]) -> Checkpoint:
+        """The folder itself; raises NotFound when there is none."""
+        return self.resolve(files)
+
+    def missing_bytes(self, files: tuple[str, ...]) -> int:
+        """Nothing: it is all here."""
+        return 0
 
     def __str__(self) -> str:
         return str(self.path)
@@ -118,6 +146,24 @@ class HubRepository:
         from restrike.cards.hub import snapshot
 
         return Checkpoint(root=snapshot(self.repository, self.revision, files), name=self.repository)
+
+    def present(self, files: tuple[str, ...]) -> Checkpoint:
+        """What the hub's cache holds; raises NotHere when it has not all of the repository's models."""
+        from restrike.cards.hub import cached, lacking
+
+        root = cached(self.repository, self.revision)
+        if root is None:
+            raise NotHere(f"'{self}' is not on this machine yet")
+        absent = lacking(root)
+        if absent:
+            raise NotHere(f"'{self}' is not all on this machine yet; it lacks {', '.join(absent)}")
+        return Checkpoint(root=root, name=self.repository)
+
+    def missing_bytes(self, files: tuple[str, ...]) -> int | None:
+        """What the hub's cache lacks of the files; None when the hub cannot be asked."""
+        from restrike.cards.hub import missing_bytes
+
+        return missing_bytes(self.repository, self.revision, files)
 
     def __str__(self) -> str:
         return f"{self.repository}@{self.revision}" if self.revision else self.repository

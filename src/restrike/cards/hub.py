@@ -5,6 +5,7 @@ It never decides where the cache is or whether the network may be used; the hub'
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from restrike.errors import NotFound, Refused, Shortfall
@@ -49,3 +50,72 @@ def snapshot(repository: str, revision: str | None, files: tuple[str, ...]) -> P
         ) from error
     except HfHubHTTPError as error:
         raise Shortfall(f"the hub failed on '{repository}': {' '.join(str(error).split())}") from error
+
+
+def cached(repository: str, revision: str | None) -> Path | None:
+    """The local folder of a repository as far as it was downloaded, without asking the hub; else None."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise Refused("the hub needs an extra: pip install 'restrike[diffusers]'") from error
+    try:
+        return Path(snapshot_download(repository, revision=revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+
+
+def missing_bytes(repository: str, revision: str | None, files: tuple[str, ...]) -> int | None:
+    """How much a snapshot would have to download; None when the hub cannot be asked, such as offline."""
+    try:
+        from huggingface_hub import HfApi, try_to_load_from_cache
+        from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+        from huggingface_hub.utils import filter_repo_objects
+    except ImportError as error:
+        raise Refused("the hub needs an extra: pip install 'restrike[diffusers]'") from error
+    try:
+        found = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=10)
+    except (HfHubHTTPError, OfflineModeIsEnabled, OSError):
+        return None
+    listed = {file.rfilename: file.size or 0 for file in found.siblings or ()}
+    wanted = filter_repo_objects(listed, allow_patterns=list(files))
+    return sum(
+        listed[name]
+        for name in wanted
+        if not isinstance(try_to_load_from_cache(repository, name, revision=found.sha), str)
+    )
+
+
+def lacking(root: Path) -> tuple[str, ...]:
+    """What a download that was broken off lacks of the models that its own indices name."""
+    try:
+        index = json.loads((root / "model_index.json").read_text(encoding="utf-8"))
+        named = [name for name, value in index.items() if isinstance(value, list) and any(value)]
+        # A component with a config.json is a model; others (tokenizers, schedulers) have no weights.
+        bare = [
+            name
+            for name in named
+            if not name.startswith("_")
+            and (
+                not (root / name).is_dir()
+                or ((root / name / "config.json").is_file() and not _weights(root, name))
+            )
+        ]
+        shards = [
+            shard.relative_to(root).as_posix()
+            for listing in root.glob("*/*.safetensors.index.json")
+            for shard in _shards(listing)
+            if not shard.is_file()
+        ]
+    except (OSError, ValueError, AttributeError, KeyError):
+        return ("model_index.json",)
+    return tuple(sorted({*bare, *shards}))
+
+
+def _weights(root: Path, name: str) -> bool:
+    return any((root / name).glob("*.safetensors")) or any((root / name).glob("*.safetensors.index.json"))
+
+
+def _shards(listing: Path) -> set[Path]:
+    mapping = json.loads(listing.read_text(encoding="utf-8"))["weight_map"]
+    return {listing.parent / str(name) for name in mapping.values()}

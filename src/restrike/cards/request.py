@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from restrike.cards.card import LoopSpec, ModelCard, Task
-from restrike.cards.request_faults import SEED_LIMIT, faults_of
+from restrike.cards.request_faults import SEED_LIMIT, Fault, contradictions_of, faults_of
 from restrike.cards.request_values import read, recordable
 from restrike.errors import Refused
 
@@ -103,16 +103,41 @@ def resolve(card: ModelCard, request: Request) -> tuple[LoopSpec, Arguments]:
     Raises:
         Refused: with every fault of the request in one line.
     """
-    arguments = _filled(card, request)
+    examined = examine(card, request)
+    faults = (*examined.faults, *examined.contradictions)
+    if faults or examined.loop is None or examined.arguments is None:
+        raise Refused("; ".join(fault.message for fault in faults))
+    return examined.loop, examined.arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """A request held against a card: what is wrong with each argument, and with several together."""
+
+    loop: LoopSpec | None = None
+    arguments: Arguments | None = None
+    faults: tuple[Fault, ...] = ()
+    contradictions: tuple[Fault, ...] = ()
+
+
+def examine(card: ModelCard, request: Request) -> Examined:
+    """Hold a request against a card; `arguments` is None when one of its values is of the wrong kind."""
+    chosen, unread = _read(card, request)
+    if unread:
+        return Examined(faults=unread)
+    arguments = _filled(card, request, chosen)
     loop = next((loop for loop in card.loops if arguments.task in loop.tasks), None)
-    faults = faults_of(card, loop, request, arguments)
-    if faults or loop is None:
-        raise Refused("; ".join(faults))
-    return loop, arguments
+    return Examined(
+        loop=loop,
+        arguments=arguments,
+        faults=faults_of(card, loop, arguments),
+        contradictions=contradictions_of(card, loop, request, arguments),
+    )
 
 
-def _filled(card: ModelCard, request: Request) -> Arguments:
-    chosen, faults = {}, []
+def _read(card: ModelCard, request: Request) -> tuple[dict[str, Any], tuple[Fault, ...]]:
+    chosen: dict[str, Any] = {}
+    faults: list[Fault] = []
     for part in fields(Request):
         asked = getattr(request, part.name)
         if asked is None and part.default is None:
@@ -121,9 +146,11 @@ def _filled(card: ModelCard, request: Request) -> Arguments:
         try:
             chosen[part.name] = read(part.name, asked)
         except ValueError as error:
-            faults.append(str(error))
-    if faults:
-        raise Refused("; ".join(faults))
+            faults.append(Fault(part.name, str(error)))
+    return chosen, tuple(faults)
+
+
+def _filled(card: ModelCard, request: Request, chosen: dict[str, Any]) -> Arguments:
     if request.sigmas is not None:
         chosen["steps"] = len(chosen["sigmas"])
     if request.seed is None:

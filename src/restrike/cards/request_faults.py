@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,83 +22,106 @@ LIMITS = {"guidance": (0, 1000), "guidance_2": (0, 1000), "shift": (0.01, 100), 
 BRANCHED = ("cfg", "batched")
 
 
-def faults_of(card: ModelCard, loop: LoopSpec | None, request: Request, asked: Arguments) -> tuple[str, ...]:
-    """All faults; `loop` is None when no loop of the card serves the task."""
-    faults = [
-        *_prompt_and_items(card, asked),
-        *_numbers(request, asked),
-        *_sizes(card, asked),
-        *_steps(card, asked),
-    ]
+@dataclass(frozen=True)
+class Fault:
+    """One clause on what is wrong, and the argument of the request that it is about; "" for all of it."""
+
+    argument: str
+    message: str
+
+
+def faults_of(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> tuple[Fault, ...]:
+    """The faults that each argument has by itself; `loop` is None when none of the card serves the task."""
+    faults = [*_prompt_and_items(card, asked), *_numbers(asked), *_sizes(card, asked), *_steps(card, asked)]
     if loop is None:
-        faults.insert(0, f"card '{card.name}' does not do {asked.task}; it does {', '.join(card.tasks())}")
+        message = f"card '{card.name}' does not do {asked.task}; it does {', '.join(card.tasks())}"
+        faults.insert(0, Fault("", message))
     else:
-        faults += [*_choices(loop, asked), *_sigmas(request, asked), *_without_effect(card, loop, asked)]
+        faults += [*_choices(loop, asked), *_sigmas(asked)]
     if asked.call and not card.takes_call_arguments:
         names = ", ".join(f"'{name}'" for name in asked.call)
-        faults.append(f"card '{card.name}' takes no pipeline arguments, but call has {names}")
+        faults.append(Fault("call", f"card '{card.name}' takes no pipeline arguments, but call has {names}"))
+    return tuple(dict.fromkeys(faults))
+
+
+def contradictions_of(
+    card: ModelCard, loop: LoopSpec | None, request: Request, asked: Arguments
+) -> tuple[Fault, ...]:
+    """The faults that arguments have together: one that denies another, or takes its effect away."""
+    if loop is None:
+        return ()
+    faults = list(_without_effect(card, loop, asked))
+    if asked.sigmas is not None and request.steps is not None and request.steps != len(asked.sigmas):
+        count = len(asked.sigmas)
+        faults.append(
+            Fault("steps", f"steps {request.steps} contradicts the {count} sigmas; leave one of them out")
+        )
     return tuple(faults)
 
 
-def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[str]:
+def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
     # A model with call arguments may take no prompt; one that does refuses an empty one itself.
     if not asked.prompt.strip() and not card.takes_call_arguments:
-        yield "prompt is empty; say what to make"
+        yield Fault("prompt", "prompt is empty; say what to make")
     if not 0 <= asked.seed <= SEED_LIMIT:
-        yield f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}"
+        yield Fault("seed", f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}")
     if not asked.items:
-        yield "no picture is asked for; the count is at least 1"
+        yield Fault("items", "no picture is asked for; the count is at least 1")
     elif len(asked.items) > COUNT_LIMIT:
-        yield f"{len(asked.items)} pictures in one request; at most {COUNT_LIMIT}"
+        yield Fault("items", f"{len(asked.items)} pictures in one request; at most {COUNT_LIMIT}")
     elif min(asked.items) < 0 or len(set(asked.items)) < len(asked.items):
-        yield f"items {asked.items} are not distinct indices from 0"
+        yield Fault("items", f"items {asked.items} are not distinct indices from 0")
 
 
-def _numbers(request: Request, asked: Arguments) -> Iterator[str]:
+def _numbers(asked: Arguments) -> Iterator[Fault]:
     for name, (least, most) in LIMITS.items():
         value = getattr(asked, name)
         # An open guidance_2 is a copy of guidance, whose fault is told already.
-        if not least <= value <= most and not (name == "guidance_2" and request.guidance_2 is None):
-            yield f"{name} {value} is not a number from {least} to {most}"
+        if not least <= value <= most and not (name == "guidance_2" and _same(value, asked.guidance)):
+            yield Fault(name, f"{name} {value} is not a number from {least} to {most}")
     low, high = asked.guidance_interval
     if not 0 <= low <= high <= 1:
-        yield f"guidance_interval ({low}, {high}) is not an ascending range of sigma within 0 to 1"
+        message = f"guidance_interval ({low}, {high}) is not an ascending range of sigma within 0 to 1"
+        yield Fault("guidance_interval", message)
     if asked.guidance_every < 1:
-        yield f"guidance_every {asked.guidance_every} is not at least 1"
+        yield Fault("guidance_every", f"guidance_every {asked.guidance_every} is not at least 1")
 
 
-def _sizes(card: ModelCard, asked: Arguments) -> Iterator[str]:
+def _same(one: float, other: float) -> bool:
+    return one == other or (one != one and other != other)
+
+
+def _sizes(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
     for name in ("width", "height", "frames"):
         allowed, value = getattr(card.geometry, name), getattr(asked, name)
         if not allowed.accepts(value):
             nearest = allowed.nearest(value)
-            yield f"{name} {value}: card '{card.name}' takes {allowed}; the nearest is {nearest}"
+            yield Fault(name, f"{name} {value}: card '{card.name}' takes {allowed}; the nearest is {nearest}")
 
 
-def _steps(card: ModelCard, asked: Arguments) -> Iterator[str]:
+def _steps(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
     least, most = card.recipe.steps
     if asked.steps < 1:
-        yield f"steps {asked.steps} is not at least 1"
+        yield Fault("steps", f"steps {asked.steps} is not at least 1")
     elif not least <= asked.steps <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        yield f"steps {asked.steps}: the weights of '{card.name}' ({card.recipe.method}) assume {expected}"
+        made = f"the weights of '{card.name}' ({card.recipe.method})"
+        yield Fault("steps", f"steps {asked.steps}: {made} assume {expected}")
 
 
-def _choices(loop: LoopSpec, asked: Arguments) -> Iterator[str]:
+def _choices(loop: LoopSpec, asked: Arguments) -> Iterator[Fault]:
     if loop.solvers and asked.solver not in loop.solvers:
-        yield f"solver '{asked.solver}' is not offered by loop '{loop.name}': {', '.join(loop.solvers)}"
+        offered = ", ".join(loop.solvers)
+        yield Fault("solver", f"solver '{asked.solver}' is not offered by loop '{loop.name}': {offered}")
     if asked.guidance_mode not in loop.guidance:
         offered = ", ".join(loop.guidance)
-        yield f"guidance_mode '{asked.guidance_mode}' is not offered by loop '{loop.name}': {offered}"
+        message = f"guidance_mode '{asked.guidance_mode}' is not offered by loop '{loop.name}': {offered}"
+        yield Fault("guidance_mode", message)
 
 
-def _sigmas(request: Request, asked: Arguments) -> Iterator[str]:
-    if asked.sigmas is None:
-        return
-    if not _descends(asked.sigmas):
-        yield "sigmas do not descend strictly within 1 to above 0 (the closing 0 is added)"
-    if request.steps is not None and request.steps != len(asked.sigmas):
-        yield f"steps {request.steps} contradicts the {len(asked.sigmas)} sigmas; leave one of them out"
+def _sigmas(asked: Arguments) -> Iterator[Fault]:
+    if asked.sigmas is not None and not _descends(asked.sigmas):
+        yield Fault("sigmas", "sigmas do not descend strictly within 1 to above 0 (the closing 0 is added)")
 
 
 def _descends(sigmas: tuple[float, ...]) -> bool:
@@ -106,24 +130,27 @@ def _descends(sigmas: tuple[float, ...]) -> bool:
     return 0 < held[0] <= 1 and all(a > b for a, b in pairwise(held))
 
 
-def _without_effect(card: ModelCard, loop: LoopSpec, asked: Arguments) -> Iterator[str]:
+def _without_effect(card: ModelCard, loop: LoopSpec, asked: Arguments) -> Iterator[Fault]:
     """Arguments that were changed from the card's default and that this request would not read."""
     if card.takes_call_arguments:
         return
     default, mode = card.defaults, asked.guidance_mode
     because = f"has no effect, since guidance_mode is '{mode}'"
     if mode == "none" and asked.guidance > 1 and asked.guidance != default.guidance:
-        yield f"guidance {asked.guidance} {because}"
+        yield Fault("guidance", f"guidance {asked.guidance} {because}")
     if mode not in BRANCHED and asked.guidance_every > 1:
-        yield f"guidance_every {asked.guidance_every} {because}"
+        yield Fault("guidance_every", f"guidance_every {asked.guidance_every} {because}")
     if mode not in BRANCHED and asked.guidance_interval != (0.0, 1.0):
-        yield f"guidance_interval {asked.guidance_interval} {because}"
+        message = f"guidance_interval {asked.guidance_interval} {because}"
+        yield Fault("guidance_interval", message)
     if asked.negative_prompt != default.negative_prompt and not _reads_negative(asked):
-        yield f"negative_prompt has no effect with guidance_mode '{mode}' and guidance {asked.guidance}"
+        message = f"negative_prompt has no effect with guidance_mode '{mode}' and guidance {asked.guidance}"
+        yield Fault("negative_prompt", message)
     if not loop.solvers and asked.solver != default.solver:
-        yield f"solver '{asked.solver}' has no effect: loop '{loop.name}' has its own"
+        message = f"solver '{asked.solver}' has no effect: loop '{loop.name}' has its own"
+        yield Fault("solver", message)
     if asked.sigmas is not None and asked.shift != default.shift:
-        yield f"shift {asked.shift} has no effect, since sigmas are given"
+        yield Fault("shift", f"shift {asked.shift} has no effect, since sigmas are given")
 
 
 def _reads_negative(asked: Arguments) -> bool:

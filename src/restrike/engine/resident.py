@@ -13,7 +13,7 @@ import torch
 
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.checkpoint import Checkpoint, HubRepository, Location
-from restrike.cards.identity import WeightIdentity, combined, identity_of
+from restrike.cards.identity import WeightIdentity, combined, identities_of
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
 
@@ -85,8 +85,6 @@ class ResidentCard:
             unknown = [self.card.component(n) for n in spec.components if n not in self._identities]
             if unknown:  # resolving a location may ask the hub: not again for each picture
                 checkpoint = self.checkpoint(tuple(part.name for part in unknown))
-                for part in unknown:
-                    there = checkpoint.files(part.files)
-                    self._identities[part.name] = identity_of(part, checkpoint) if there else None
+                self._identities |= identities_of(unknown, checkpoint)
             identities = [self._identities[name] for name in spec.components]
             return combined(identity for identity in identities if identity is not None)
