@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from restrike.cards.card import Component
-from restrike.cards.checkpoint import Folder
-from restrike.cards.identity import WeightIdentity, identity_of
+from restrike.cards.checkpoint import Folder, HubRepository, NotHere
+from restrike.cards.hub import lacking
+from restrike.cards.identity import WeightIdentity, identity_of, weights_of
+from restrike.errors import Refused
 
 from .samples import nothing
 
@@ -70,3 +73,53 @@ def test_the_name_of_the_component_is_told_and_is_no_content(root: Path) -> None
     other = identity(root, Component(name="decoder", load=nothing, files=VAE.files))
     assert other.component == "decoder"
     assert other.base == identity(root).base
+
+
+# A whole card.
+
+
+def pipeline_folder(root: Path) -> Path:
+    (root / "model_index.json").write_text('{"_class_name": "X", "vae": ["diffusers", "A"], "off": [null, null]}')
+    return root
+
+
+def test_the_weights_of_a_card_are_those_that_its_only_loop_reads() -> None:
+    from restrike.cards import registry
+    from restrike.cards.placement import Placement
+    from restrike.engine.resident import ResidentCard
+
+    card = registry.card("digits")
+    resident = ResidentCard(card, Placement(device="cpu", dtype="float32"))
+    assert weights_of(card) == resident.weights(card.loops[0])
+
+
+def test_a_card_without_weights_is_refused() -> None:
+    from restrike.cards import registry
+
+    with pytest.raises(Refused, match="needs weights"):
+        weights_of(registry.card("wan"))
+
+
+def test_a_repository_that_is_not_here_is_not_fetched_for_its_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from restrike.cards import registry
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    card = replace(registry.card("pipeline"), location=HubRepository("owner/name"))
+    with pytest.raises(NotHere, match="'owner/name' is not on this machine yet"):
+        weights_of(card)
+    assert HubRepository("owner/name").missing_bytes(("*",)) is None
+
+
+def test_a_download_that_was_broken_off_is_not_taken_for_the_whole(root: Path) -> None:
+    folder = pipeline_folder(root)
+    assert not lacking(folder)
+    (folder / "vae" / "x.safetensors.index.json").write_text('{"weight_map": {"w": "b.safetensors"}}')
+    assert lacking(folder) == ("vae/b.safetensors",)
+    (folder / "vae" / "x.safetensors.index.json").unlink()
+    (folder / "vae" / "a.safetensors").unlink()
+    assert lacking(folder) == ("vae",)
+    (folder / "model_index.json").unlink()
+    assert lacking(folder) == ("model_index.json",)
