@@ -38,8 +38,8 @@ class UniPC:
         Pure noise, sigma 1, has a log-SNR of minus infinity, from which no finite step leads. UniPC alone
         works in log-SNR, so the sigma is lowered here and neither the schedule nor the model is told another.
         """
-        orders, sigmas = self._orders(schedule.steps), schedule.sigmas.clamp(max=HIGHEST_SIGMA)
-        return tuple(self._step(sigmas, index, orders, device) for index in range(schedule.steps))
+        orders, path = self._orders(schedule.steps), _path(schedule.sigmas.clamp(max=HIGHEST_SIGMA))
+        return tuple(self._step(path, index, orders, device) for index in range(schedule.steps))
 
     def _orders(self, steps: int) -> list[int]:
         orders = [min(self.order, index + 1) for index in range(steps)]
@@ -47,14 +47,14 @@ class UniPC:
             orders = [min(order, steps - index) for index, order in enumerate(orders)]
         return orders
 
-    def _step(self, sigmas: Tensor, index: int, orders: list[int], device: torch.device) -> SolverStep:
+    def _step(self, path: _Path, index: int, orders: list[int], device: torch.device) -> SolverStep:
         predict = orders[index]
         correct = orders[index - 1] if index > 0 and index - 1 not in self.uncorrected else 0
-        coefficients = {"sigma": sigmas[index]}
-        coefficients |= _coefficients("predict", sigmas, index, index + 1, predict, self.kind)
+        coefficients = {"sigma": path.sigmas[index]}
+        coefficients |= _coefficients("predict", path, index, index + 1, predict, self.kind)
         history = {f"history.x0_{back}" for back in range(1, predict)}
         if correct:
-            coefficients |= _coefficients("correct", sigmas, index - 1, index, correct, self.kind)
+            coefficients |= _coefficients("correct", path, index - 1, index, correct, self.kind)
             history |= {"history.sample"} | {f"history.x0_{back}" for back in range(1, correct + 1)}
         return SolverStep(
             structure=(self.name, self.kind, predict, correct),
@@ -64,19 +64,26 @@ class UniPC:
         )
 
 
-def _log_snr(sigma: Tensor) -> Tensor:
-    return torch.log(1 - sigma) - torch.log(sigma)
+@dataclass(frozen=True, kw_only=True)
+class _Path:
+    """The sigmas of a trajectory and their log-SNR, one 0-d tensor each."""
+
+    sigmas: tuple[Tensor, ...]
+    log_snrs: tuple[Tensor, ...]
 
 
-def _coefficients(
-    stage: str, sigmas: Tensor, start: int, end: int, order: int, kind: str
-) -> dict[str, Tensor]:
+def _path(sigmas: Tensor) -> _Path:
+    return _Path(sigmas=sigmas.unbind(), log_snrs=(torch.log(1 - sigmas) - torch.log(sigmas)).unbind())
+
+
+def _coefficients(stage: str, path: _Path, start: int, end: int, order: int, kind: str) -> dict[str, Tensor]:
     """The scalars of one stage that goes from sigma `start` to sigma `end`, as 0-d float32 tensors.
 
     x' = scale x - x0_weight m0 - slope (rho_1 D1 + ...), with D_k = (m_k - m0) / r_k.
     """
-    h = _log_snr(sigmas[end]) - _log_snr(sigmas[start])
-    ratios = [(_log_snr(sigmas[start - back]) - _log_snr(sigmas[start])) / h for back in range(1, order)]
+    sigmas, log_snrs = path.sigmas, path.log_snrs
+    h = log_snrs[end] - log_snrs[start]
+    ratios = [(log_snrs[start - back] - log_snrs[start]) / h for back in range(1, order)]
     growth = torch.expm1(-h)
     base = -h if kind == "bh1" else growth
     alpha = 1 - sigmas[end]

@@ -21,7 +21,7 @@ from restrike.models.wan.layout import INDEX
 def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) -> Any:
     """The denoiser, in the placement's dtype but for the parts that Wan keeps in float32."""
     with _libraries(placement):
-        from diffusers import WanTransformer3DModel
+        from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 
         return _model(WanTransformer3DModel, checkpoint, placement, folder, placement.dtype)
 
@@ -29,7 +29,7 @@ def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) 
 def load_vae(checkpoint: Checkpoint, placement: Placement) -> Any:
     """The video autoencoder, always in float32: in half precision its colours band."""
     with _libraries(placement):
-        from diffusers import AutoencoderKLWan
+        from diffusers.models.autoencoders.autoencoder_kl_wan import AutoencoderKLWan
 
         return _model(AutoencoderKLWan, checkpoint, placement, "vae", "float32")
 

@@ -107,20 +107,25 @@ def _solver(settings: SchedulerSettings, name: str) -> Solver:
 
 
 def _scheduled(settings: SchedulerSettings, arguments: Arguments) -> Schedule:
-    import diffusers
-
     from restrike.loops.schedule import Schedule
 
     wanted = UNIPC_CLASS if arguments.solver == "unipc" else EULER_CLASS
     own = dict(settings.config) if settings.kind == wanted else {}
-    if wanted == UNIPC_CLASS:
-        scheduler = diffusers.UniPCMultistepScheduler.from_config(
-            FLOW_UNIPC | own | {"flow_shift": arguments.shift}
-        )
-    else:
-        scheduler = diffusers.FlowMatchEulerDiscreteScheduler.from_config(own | {"shift": arguments.shift})
+    scheduler = _unipc(own, arguments.shift) if wanted == UNIPC_CLASS else _euler(own, arguments.shift)
     scheduler.set_timesteps(arguments.steps)
     return Schedule(sigmas=scheduler.sigmas, timesteps=scheduler.timesteps)
+
+
+def _unipc(own: Mapping[str, Any], shift: float) -> Any:
+    from diffusers.schedulers.scheduling_unipc_multistep import UniPCMultistepScheduler
+
+    return UniPCMultistepScheduler.from_config({**FLOW_UNIPC, **own, "flow_shift": shift})
+
+
+def _euler(own: Mapping[str, Any], shift: float) -> Any:
+    from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
+
+    return FlowMatchEulerDiscreteScheduler.from_config({**own, "shift": shift})
 
 
 def _given(sigmas: tuple[float, ...], solver: str) -> Schedule:
