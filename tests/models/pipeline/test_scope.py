@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+from diffusers import ClassifierFreeGuidance, DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 
 from restrike.models.pipeline.scope import pipelines_in, request_scoped
 
@@ -22,9 +22,9 @@ class Inner(DiffusionPipeline):
 class Combined(DiffusionPipeline):
     """Holds another pipeline and lends it its scheduler, as the published combined ones do."""
 
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Any, guider: Any = None) -> None:
         super().__init__()
-        self.register_modules(scheduler=scheduler)
+        self.register_modules(scheduler=scheduler, guider=guider)
         self.inner = Inner(scheduler)
         self.notes: list[int] = []
 
@@ -53,8 +53,9 @@ def test_models_and_tokenizers_are_shared(reference_of: Callable[[str], Any]) ->
 
 
 def test_a_pipeline_inside_a_pipeline_is_its_own_too() -> None:
-    loaded = Combined(FlowMatchEulerDiscreteScheduler())
+    loaded = Combined(FlowMatchEulerDiscreteScheduler(), ClassifierFreeGuidance())
     own = request_scoped(loaded)
+    assert own.guider is not loaded.guider
     own.notes.append(1)
     assert loaded.notes == []
     assert own.inner is not loaded.inner

@@ -24,7 +24,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "guidance_2": ("guidance_scale_2",),
     "width": ("width",),
     "height": ("height",),
-    "frames": ("num_frames",),
+    "frames": ("num_frames", "video_length", "frames"),
     "fps": ("frame_rate", "fps"),
     "sigmas": ("sigmas",),
     "image": ("image",),

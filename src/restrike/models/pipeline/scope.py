@@ -6,13 +6,15 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 
 def request_scoped(pipeline: Any) -> Any:
     """A copy that can be called while other copies stand in the middle of a call.
 
-    A call writes to its scheduler, to attributes of the pipeline (`_guidance_scale`, `_num_timesteps`, ...)
-    and, in a combined pipeline, to those of the pipelines inside it: all of these are the copy's own. Models,
-    tokenizers and processors are the loaded pipeline's.
+    A call writes to its scheduler and its guider, to attributes of the pipeline (`_guidance_scale`,
+    `_num_timesteps`, ...) and, in a combined pipeline, to those of the pipelines inside it: all of these are
+    the copy's own. Models and tokenizers are the loaded pipeline's.
     """
     return _copied(pipeline, {})
 
@@ -29,8 +31,8 @@ def pipelines_in(pipeline: Any) -> Iterator[Any]:
 
 def _copied(value: Any, copies: dict[int, Any]) -> Any:
     # `copies` keeps one copy of each original, so that a scheduler which two pipelines share stays shared.
+    from diffusers.configuration_utils import ConfigMixin
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
-    from diffusers.schedulers.scheduling_utils import SchedulerMixin
 
     if id(value) in copies:
         return copies[id(value)]
@@ -39,7 +41,8 @@ def _copied(value: Any, copies: dict[int, Any]) -> Any:
         # Not by setattr, which would rewrite the pipeline's configuration.
         vars(own).update({name: _copied(part, copies) for name, part in vars(value).items()})
         return own
-    if isinstance(value, SchedulerMixin):
+    # Schedulers, guiders and processors are what diffusers configures beside models.
+    if isinstance(value, ConfigMixin) and not isinstance(value, torch.nn.Module):
         copies[id(value)] = copy.deepcopy(value)
     elif type(value) in (list, dict, set):
         copies[id(value)] = copy.copy(value)
