@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,20 +120,31 @@ def test_a_component_of_another_library_is_refused_and_not_imported(sd: Path) ->
         reading(sd)
 
 
-def test_code_of_a_component_is_refused(sd: Path) -> None:
-    (sd / "unet" / "mine.py").write_text("raise SystemExit('it ran')")
-    edit_index(sd, unet=["mine", "Mine"])
-    with pytest.raises(Refused, match=r"its own Python code \(unet/mine\.py\).*--trust-remote-code"):
-        reading(sd)
-
-
-def test_code_of_a_pipeline_runs_only_when_it_is_trusted(
-    sd: Path, tmp_path: Path, pipeline_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trusting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine that runs a checkpoint's code, from a cache of this test alone."""
     from diffusers.utils import dynamic_modules_utils
 
     monkeypatch.setattr(dynamic_modules_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return Engine(device="cpu", trust_remote_code=True)
+
+
+def test_code_of_a_component_runs_only_when_it_is_trusted(
+    sd: Path, pipeline_engine: Engine, trusting: Engine
+) -> None:
+    request = Request(prompt="a cat", seed=1, steps=2)
+    plain = pipeline_engine.generate(card_at(sd), request).picture.frames_THWC
+    (sd / "unet" / "mine.py").write_text("from diffusers import UNet2DConditionModel as Mine")
+    edit_index(sd, unet=["mine", "Mine"])
+    with pytest.raises(Refused, match=r"its own Python code \(unet/mine\.py\).*--trust-remote-code"):
+        reading(sd)
+    assert (trusting.generate(card_at(sd), request).picture.frames_THWC == plain).all()
+
+
+def test_code_of_a_pipeline_runs_only_when_it_is_trusted(
+    sd: Path, pipeline_engine: Engine, trusting: Engine
+) -> None:
     edit_index(sd, _class_name=["inverted", "Inverted"])
     with pytest.raises(NotFound, match=r"no inverted\.py"):
         reading(sd)
@@ -140,7 +152,6 @@ def test_code_of_a_pipeline_runs_only_when_it_is_trusted(
     request = Request(prompt="a cat", seed=1, steps=2)
     with pytest.raises(Refused, match=r"its own Python code \(inverted\.py\).*--trust-remote-code"):
         pipeline_engine.generate(find(str(sd)), request)
-    trusting = Engine(device="cpu", trust_remote_code=True)
     inverted = trusting.generate(find(str(sd)), request).picture.frames_THWC
     edit_index(sd, _class_name="StableDiffusionPipeline")
     plain = pipeline_engine.generate(card_at(sd), request).picture.frames_THWC
