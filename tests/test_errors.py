@@ -103,3 +103,7 @@ def test_foreign_exceptions_get_a_place(foreign: BaseException, cls: type[Restri
 def test_an_error_of_ours_is_returned_as_it_is() -> None:
     error = Unknown("card", "x", [])
     assert typed(error) is error
+
+
+def test_quoted_input_cannot_break_the_one_line() -> None:
+    assert str(Refused("no folder at 'a\nb\r\nc'")) == "no folder at 'a b c'"
