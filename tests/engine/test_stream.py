@@ -101,7 +101,7 @@ class TestClosing:
         while not isinstance(next(stream), PictureFinished):
             pass
         next(stream)
-        stream.close()  # pyright: ignore[reportAttributeAccessIssue]
+        stream.close()
         assert calls == {"init": 2, "next": 6, "advance": 5, "finalize": 1, "abandon": 1}
         assert list(stream) == []
         assert bytes_of(engine, REQUEST, card) == bytes_of(Engine(device="cpu"), REQUEST)
@@ -113,7 +113,7 @@ class TestClosing:
         stream = Engine(device="cpu").stream(watched(calls), REQUEST)
         for _ in range(events):
             next(stream)
-        stream.close()  # pyright: ignore[reportAttributeAccessIssue]
+        stream.close()
         assert calls == {}
 
     def test_a_finished_request_abandons_nothing(self, calls: Counter[str]) -> None:
