@@ -1,0 +1,64 @@
+"""All environment variables that Restrike reads, read once, typed. A bad value is refused by name.
+
+Libraries' own variables (HF_HOME, HF_TOKEN, CUDA_VISIBLE_DEVICES, NO_COLOR) stay theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from restrike.errors import Refused, Unknown
+
+PREFIX = "RESTRIKE_"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where results are kept, and how many bytes of them.
+
+    RESTRIKE_STORE is the store's folder; RESTRIKE_STORE_LIMIT what it may hold, such as `50G`;
+    RESTRIKE_WORKSPACE the folder with assets, prompts and runs, the current one by default.
+    """
+
+    store: Path
+    store_limit_bytes: int
+    workspace: Path
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """The settings of an environment; raises Refused or Unknown, naming the variable."""
+    known = {f"{PREFIX}{name}" for name in ("STORE", "STORE_LIMIT", "WORKSPACE")}
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known:
+            raise Unknown("environment variable", name, known)
+    return Settings(
+        store=Path(
+            environment.get("RESTRIKE_STORE") or user_data_path("restrike", appauthor=False) / "store"
+        ),
+        store_limit_bytes=size_bytes(
+            "RESTRIKE_STORE_LIMIT", environment.get("RESTRIKE_STORE_LIMIT") or "50G"
+        ),
+        workspace=Path(environment.get("RESTRIKE_WORKSPACE") or "."),
+    )
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process."""
+    return settings_of(os.environ)
+
+
+def size_bytes(name: str, text: str) -> int:
+    """Bytes of a text such as `500M`; raises Refused naming the option or variable."""
+    match = re.fullmatch(r"(\d+)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise Refused(f"{name}={text}: a size is a number and a unit, such as 500M or 50G")
+    return int(match[1]) * _UNITS[match[2].upper()]
