@@ -169,6 +169,25 @@ class ModelCard:
         """The component of that name; raises KeyError, which a validated card never does."""
         return next(part for part in self.components if part.name == name)
 
+    def precision(self, asked: str | None = None) -> str:
+        """The dtype that its weights are used in: the one asked for, its recipe's, or its first.
+
+        Raises:
+            Refused: the card is not known to hold in that precision.
+        """
+        dtype = asked or self.recipe.precision or self.precisions[0]
+        if dtype not in self.precisions:
+            held = ", ".join(self.precisions)
+            raise Refused(f"precision '{dtype}': card '{self.name}' holds {held}")
+        return dtype
+
+    @property
+    def address(self) -> str:
+        """What finds the card again anywhere: its hub id or its name; never the path of a folder."""
+        from restrike.cards.checkpoint import HubRepository
+
+        return str(self.location) if isinstance(self.location, HubRepository) else self.name
+
     def tasks(self) -> tuple[Task, ...]:
         """All tasks of all loops, in the order of declaration."""
         return tuple(dict.fromkeys(task for loop in self.loops for task in loop.tasks))

@@ -6,7 +6,7 @@ import torch
 
 from restrike.cards.card import ModelCard
 from restrike.cards.placement import Placement
-from restrike.errors import Refused, Unknown
+from restrike.errors import Unknown
 
 
 def available() -> tuple[str, ...]:
@@ -29,8 +29,4 @@ def placement_for(card: ModelCard, device: str | None = None, precision: str | N
     chosen = {"cuda": "cuda:0", None: present[0]}.get(device, device)
     if chosen not in present:
         raise Unknown("device", str(device), present)
-    dtype = precision or card.recipe.precision or card.precisions[0]
-    if dtype not in card.precisions:
-        held = ", ".join(card.precisions)
-        raise Refused(f"precision '{dtype}': card '{card.name}' holds {held}")
-    return Placement(device=chosen, dtype=dtype)
+    return Placement(device=chosen, dtype=card.precision(precision))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from restrike.cards.card import LoopSpec, ModelCard
-from restrike.cards.checkpoint import Checkpoint, HubRepository, Location
+from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, combined, identities_of
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
@@ -42,7 +42,7 @@ class ResidentCard:
     @property
     def address(self) -> str:
         """What finds the card again anywhere: its hub id or its name; never the path of a folder."""
-        return str(self._location) if isinstance(self._location, HubRepository) else self.card.name
+        return self.card.address
 
     def checkpoint(self, names: tuple[str, ...]) -> Checkpoint:
         """The folder with the files of these components; brings them to this machine if needed."""
