@@ -49,6 +49,16 @@ def test_the_bar_the_picture_and_a_summary_are_shown(job: Job, engine: Engine) -
     assert "digits, 8x8, seed 7" in text
 
 
+def test_what_is_written_aside_is_not_drawn_over(job: Job) -> None:
+    console = terminal()
+    assert isinstance(console.file, io.StringIO)
+    with LiveScreen(console, job, shows_picture=True) as screen:
+        with screen.aside():
+            console.file.write("x.png\n")
+        drawn_after = console.file.getvalue().partition("x.png\n")[2]
+    assert "\x1b[1A" not in drawn_after.partition("━")[0]
+
+
 def test_without_a_picture_there_is_a_bar_alone(job: Job, engine: Engine) -> None:
     text = shown(job, engine, terminal(), shows_picture=False)
     assert "▀" not in text

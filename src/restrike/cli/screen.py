@@ -43,6 +43,7 @@ _MARGIN = 2
 _MAX_PREVIEW_PX = 64
 _MAX_FINISHED_PX = 32
 _MAX_SHOWN = 4
+_STRIP_FRAMES = 4
 _COLOURS = ("256", "truecolor", "windows")
 
 
@@ -127,8 +128,12 @@ class LiveScreen:
         )
         self._task: TaskID = self._progress.add_task("starting", total=None)
         self._picture: RenderableType = Text()
-        self._live = Live(
-            console=console,
+        self._live = self._new_live()
+
+    def _new_live(self) -> Live:
+        # stdout is data, which is not this console's to print.
+        return Live(
+            console=self._console,
             transient=True,
             refresh_per_second=REDRAWS_A_SECOND,
             get_renderable=self._view,
@@ -157,6 +162,7 @@ class LiveScreen:
                 self._picture = self._playing(event.frames_THWC)
             case PictureFinished():
                 self._picture = Text()
+                self._live.refresh()
                 if self._shows_picture and len(self._job.arguments.items) <= _MAX_SHOWN:
                     self._console.print(self._finished(event.picture.frames_THWC))
             case Succeeded():
@@ -181,11 +187,12 @@ class LiveScreen:
         return Padding(Blocks(frames, self._job.arguments.fps), (1, 0, 0, _MARGIN))
 
     def _finished(self, frames_THWC: Any) -> RenderableType:
-        """What stays on the screen: the still, or as many frames of the clip as fit side by side."""
+        """What stays on the screen: the still, or frames of the clip side by side."""
         width_px, height_px = (min(side, _MAX_FINISHED_PX) for side in self._box())
-        frames = fitted(frames_THWC, width_px, height_px)
-        fit = (self._console.width - _MARGIN) // (frames.shape[2] + 1)
-        return Padding(Blocks(strip(frames, max(1, min(fit, 6))), 1), (1, 0, 1, _MARGIN))
+        if len(frames_THWC) > 1:
+            width_px = min(width_px, max(4, (self._console.width - _MARGIN) // _STRIP_FRAMES - 1))
+        frames = strip(fitted(frames_THWC, width_px, height_px), _STRIP_FRAMES)
+        return Padding(Blocks(frames, 1), (1, 0, 1, _MARGIN))
 
     def _box(self) -> tuple[int, int]:
         """The pixels for a picture: the columns, and two a line on two thirds of the lines."""
@@ -201,6 +208,8 @@ class LiveScreen:
         try:
             yield
         finally:
+            # A new one: a display that is started again believes to be where it was.
+            self._live = self._new_live()
             self._live.start()
 
 

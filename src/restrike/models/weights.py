@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from restrike.cards.checkpoint import Checkpoint
@@ -48,11 +48,21 @@ def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, plac
     with Undrawn():
         module = build()
     try:
-        module.load_state_dict(load_file(path), assign=True)
+        tensors = load_file(path)
+        if names := module.state_dict().keys() ^ tensors.keys():
+            raise Refused(f"checkpoint '{checkpoint.name}': {file} does not fit: {_odd(names, tensors)}")
+        module.load_state_dict(tensors, assign=True)
     except (SafetensorError, RuntimeError) as error:
         raise Refused(f"checkpoint '{checkpoint.name}': {file} {_reason(error)}") from error
     module.to(device=placement.device, dtype=getattr(torch, placement.dtype))
     return module.eval().requires_grad_(False)
+
+
+def _odd(names: Set[str], tensors: Mapping[str, Tensor]) -> str:
+    """The first of the names that only one side has, and how many more there are."""
+    first = min(names)
+    side = "unknown" if first in tensors else "missing"
+    return f"tensor '{first}' is {side}" + (f", and {len(names) - 1} more do not match" if names - {first} else "")
 
 
 def _reason(error: Exception) -> str:
