@@ -61,8 +61,8 @@ def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, plac
 def _odd(names: Set[str], tensors: Mapping[str, Tensor]) -> str:
     """The first of the names that only one side has, and how many more there are."""
     first = min(names)
-    side = "unknown" if first in tensors else "missing"
-    return f"tensor '{first}' is {side}" + (f", and {len(names) - 1} more do not match" if names - {first} else "")
+    line = f"tensor '{first}' is {'unknown' if first in tensors else 'missing'}"
+    return f"{line}, and {len(names) - 1} more do not match" if len(names) > 1 else line
 
 
 def _reason(error: Exception) -> str:
