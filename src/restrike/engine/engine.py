@@ -89,10 +89,12 @@ class Engine:
             Unknown: no such card or device.
             Refused: the card contradicts itself, or its precision is not held.
         """
-        found = registry.find(card) if isinstance(card, str) else registry.fitted(card)
+        found = registry.find(card) if isinstance(card, str) else card
         key = (found.name, found.location)
         with self._lock:
             if key not in self._residents:
+                # Not before: fitting reads files, and may ask the hub, which a further request need not.
+                found = registry.fitted(found)
                 placement = placement_for(found, self._device, self._precision)
                 self._residents[key] = ResidentCard(
                     found, placement, trust_remote_code=self._trust_remote_code
