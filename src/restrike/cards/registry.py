@@ -63,15 +63,25 @@ def find(name: str) -> ModelCard:
     """
     if name in _registered():
         return card(name)
+    location = located(name)
+    return card(name) if location is None else _for_checkpoint(location)
+
+
+def located(name: str) -> Folder | HubRepository | None:
+    """The checkpoint that a name means: a folder or a hub id; None when it can only be a card's name.
+
+    Raises:
+        NotFound: it is written as a folder, and there is none.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return _for_checkpoint(Folder(folder.resolve()))
+        return Folder(folder.resolve())
     if "/" not in name:
-        return card(name)
+        return None
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise NotFound(f"no checkpoint folder at '{name}'")
     repository, _, revision = name.partition("@")
-    return _for_checkpoint(HubRepository(repository, revision or None))
+    return HubRepository(repository, revision or None)
 
 
 def _for_checkpoint(location: Folder | HubRepository) -> ModelCard:

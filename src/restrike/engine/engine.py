@@ -79,7 +79,7 @@ class Engine:
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
         self._extensions = checked(extensions)
-        self._residents: dict[tuple[str, Any], ResidentCard] = {}
+        self._residents: dict[tuple[str, Any, str], ResidentCard] = {}
         self._lock = threading.Lock()
 
     def load(self, card: str | ModelCard) -> ResidentCard:
@@ -90,7 +90,7 @@ class Engine:
             Refused: the card contradicts itself, or its precision is not held.
         """
         found = registry.find(card) if isinstance(card, str) else card
-        key = (found.name, found.location)
+        key = (found.name, found.location, found.loading)
         with self._lock:
             if key not in self._residents:
                 # Not before: fitting reads files, and may ask the hub, which a further request need not.
