@@ -1,0 +1,126 @@
+"""Checks how a step's value becomes files: container, options, folder, name. It encodes nothing.
+
+Two actions of one run never write the same file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from restrike.errors import Refused
+from restrike.media.containers import container_for
+from restrike.workflow.definition import ResultSpec
+from restrike.workflow.findings import Findings, Place, no_such
+from restrike.workflow.graph import Action
+from restrike.workflow.naming import file_stem
+from restrike.workflow.outcomes import NOTHING
+from restrike.workflow.reading import fault_message
+from restrike.workflow.resolving import Resolver
+
+MEDIA = ("png", "jpg", "webp", "gif", "mp4", "webm")
+CONTAINERS = (*MEDIA, "wav", "txt", "json")
+# The run's own files, see `runs`.
+_TAKEN = ("manifest.json", "workflow.json")
+_FOLDER = re.compile(r"[^\\:\0]{1,200}")
+_NAME = re.compile(r"[^/\\:\0]{1,100}")
+
+
+def result_of(written: ResultSpec | None, resolver: Resolver, place: Place) -> ResultSpec:
+    """The result block with its references resolved; the default block, with findings, when it has faults."""
+    if written is None:
+        return ResultSpec()
+    values = resolver.constant(written.model_dump(exclude_unset=True), place)
+    if any(value is NOTHING for value in values.values()):
+        return ResultSpec()
+    try:
+        result = ResultSpec.model_validate(values)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            resolver.findings.add((*place, *fault["loc"][:1]), fault_message(fault, ResultSpec))
+        return ResultSpec()
+    _check_names(result, place, resolver.findings)
+    _check_container(result, place, resolver.findings)
+    return result
+
+
+def check_files(actions: Iterable[tuple[Action, int | None]], findings: Findings) -> None:
+    """Note files that two actions would both write; each action comes with its items, None if not known."""
+    taken: dict[str, Action] = {}
+    for action, items in actions:
+        stem = file_stem(action)
+        stems = [f"{stem}-{item}" for item in range(items)] if items else [stem]
+        suffix = action.result.container
+        for name in (f"{stem}.{suffix or '*'}".casefold() for stem in stems):
+            other = _other(name, taken)
+            if other is not None:
+                findings.add(
+                    (*action.place, "result", "name"),
+                    f"'{other.id}' writes '{name}' too; give one of them another name or folder",
+                )
+                break
+            taken[name] = action
+
+
+def _other(name: str, taken: Mapping[str, Action]) -> Action | None:
+    """Who writes the name already; `a.*` stands for any suffix."""
+    stem = name.rpartition(".")[0]
+    if name.endswith(".*"):
+        return next((taken[key] for s in (*CONTAINERS, "*") if (key := f"{stem}.{s}") in taken), None)
+    return taken.get(name) or taken.get(f"{stem}.*")
+
+
+def _check_names(result: ResultSpec, place: Place, findings: Findings) -> None:
+    folder, name = result.folder, result.name
+    if folder is not None:
+        path = PurePosixPath(folder)
+        inside = not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+        if not inside or not _FOLDER.fullmatch(folder):
+            findings.add(
+                (*place, "folder"), f"'{folder}' is no folder inside the run's own: a/b, without '..'"
+            )
+    if name is not None:
+        if not _NAME.fullmatch(name) or name.strip(". ") != name:
+            findings.add((*place, "name"), f"'{name}' is no file's base name: no slashes, no dot at an end")
+        if folder is None and any(f"{name}.json".casefold() == taken for taken in _TAKEN):
+            findings.add((*place, "name"), f"'{name}.json' is a file of the run itself; choose another name")
+
+
+def _check_container(result: ResultSpec, place: Place, findings: Findings) -> None:
+    container = result.container
+    if container is None:
+        if result.options:
+            findings.add(
+                (*place, "options"), "options belong to a container; say which, as in container: mp4"
+            )
+        return
+    if container not in CONTAINERS:
+        findings.add((*place, "container"), no_such("container", container, CONTAINERS))
+        return
+    known: tuple[str, ...] = ()
+    kind: Any = None
+    if container in MEDIA:
+        kind = type(container_for(f"file.{container}"))
+        known = tuple(part.name for part in fields(kind))
+    for name, value in result.options.items():
+        at = (*place, "options", name)
+        if name not in known:
+            findings.add(at, no_such(f"option of {container}", name, known))
+        else:
+            _check_option(kind, name, value, at, findings)
+
+
+def _check_option(kind: Any, name: str, value: Any, place: Place, findings: Findings) -> None:
+    default = next(part.default for part in fields(kind) if part.name == name)
+    if isinstance(default, bool) != isinstance(value, bool):
+        findings.add(place, f"{name} is {'true or false' if isinstance(default, bool) else 'a number'}")
+        return
+    try:
+        kind(**{name: value})
+    except Refused as error:
+        findings.add(place, error.message)

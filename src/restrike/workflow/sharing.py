@@ -1,0 +1,90 @@
+"""What all levels of one expansion share: the actions so far, drawn seeds, files and cards that were read.
+
+It lives as long as one call of `expand` and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from restrike.cards import registry
+from restrike.cards.card import ModelCard
+from restrike.workflow.elision import Draft
+from restrike.workflow.findings import Findings, Place
+from restrike.workflow.operations.generate import Generate
+from restrike.workflow.operations.site import Built, Site
+from restrike.workflow.source import Source
+from restrike.workflow.workspace_files import WorkspaceFiles
+
+if TYPE_CHECKING:
+    from restrike.workflow.expansion import Machine
+
+MAX_ACTIONS = 10_000
+
+
+class TooMany(Exception):
+    """A workflow with more actions than one run may have."""
+
+
+@dataclass(kw_only=True)
+class Shared:
+    """`seeds` and `inlined` are by their places in the realized definition."""
+
+    workspace: Path
+    machine: Machine
+    draw: Callable[[], int]
+    drafts: list[Draft] = field(default_factory=list)
+    notices: dict[str, None] = field(default_factory=dict)
+    seeds: dict[Place, int] = field(default_factory=dict)
+    inlined: dict[Place, Source] = field(default_factory=dict)
+    sources: dict[Path, Source] = field(default_factory=dict)
+    _cards: dict[str, ModelCard] = field(default_factory=dict)
+    _generates: dict[tuple[int, str], Generate] = field(default_factory=dict)
+
+    @cached_property
+    def files(self) -> WorkspaceFiles:
+        """The workspace's files."""
+        return WorkspaceFiles(self.workspace)
+
+    def add(self, draft: Draft) -> None:
+        """One more action; raises TooMany."""
+        if len(self.drafts) >= MAX_ACTIONS:
+            raise TooMany(
+                f"more than {MAX_ACTIONS} steps, counting each member and segment; run a part at a time"
+            )
+        self.drafts.append(draft)
+
+    def drawn(self, place: Place) -> int:
+        """The seed at a place, drawn when it is first asked for; the realized definition has it."""
+        if place not in self.seeds:
+            self.seeds[place] = self.draw()
+        return self.seeds[place]
+
+    def site(self, place: Place, findings: Findings) -> Site:
+        """The site of a step."""
+        machine = self.machine
+        return Site(
+            place=place,
+            findings=findings,
+            tasks=machine.tasks,
+            device=machine.device,
+            precision=machine.precision,
+            card=self._card,
+        )
+
+    def once(self, built: Built) -> Built:
+        """The same with one operation for all steps of a card, so that its weights are looked at once."""
+        operation = built.operation
+        if not isinstance(operation, Generate):
+            return built
+        key = (id(operation.card), operation.precision)
+        return replace(built, operation=self._generates.setdefault(key, operation))
+
+    def _card(self, name: str) -> ModelCard:
+        if name not in self._cards:
+            self._cards[name] = registry.find(name)
+        return self._cards[name]
