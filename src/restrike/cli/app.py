@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from restrike.cli import cards, doctor, generate, inspect
+from restrike.cli import cards, doctor, generate, inspect, plan, runs, store, validate
+from restrike.cli import run as run_verb
 from restrike.cli.failures import settle
 from restrike.cli.help import Group
 
@@ -54,6 +55,11 @@ generate.register(app)
 cards.register(app)
 inspect.register(app)
 doctor.register(app)
+validate.register(app)
+plan.register(app)
+run_verb.register(app)
+runs.register(app)
+store.register(app)
 
 
 def run(arguments: list[str]) -> int:

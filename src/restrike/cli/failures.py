@@ -37,9 +37,14 @@ def settle(error: BaseException, *, as_json: bool, traceback: bool) -> int:
     if as_json:
         files = {"files": error.files} if isinstance(error, Unfinished) else {}
         typer.echo(json.dumps({"error": described(failure), **files}, indent=2))
+    tell(failure)
+    return rule_of(failure).exit_code
+
+
+def tell(failure: RestrikeError) -> None:
+    """One line on stderr."""
     line = " ".join(failure.message.split())
     typer.echo(f"{styled('restrike:', 'red', stream=sys.stderr)} {line}", err=True)
-    return rule_of(failure).exit_code
 
 
 def described(error: RestrikeError) -> dict[str, Any]:

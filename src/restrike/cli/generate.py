@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from restrike.cli import verbs
+from restrike.cli.interrupts import on_interrupt
 from restrike.cli.options import Options
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _run(
         cancellation.cancel()
         screen.stopping()
 
-    with _on_interrupt(stop), closing(engine.stream(job.card, job.request, options)) as events:
+    with on_interrupt(stop), closing(engine.stream(job.card, job.request, options)) as events:
         for event in events:
             screen.show(event)
             match event:
@@ -102,21 +101,6 @@ def _run(
                 case _:
                     pass
     raise RuntimeError("the stream ended without a terminal event")
-
-
-@contextmanager
-def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C asks to stop at the next step; a second one interrupts at once."""
-
-    def first(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
-
-    previous = signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _result(generation: Generation, files: list[dict[str, Any]], notices: tuple[str, ...]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ It never hands out what it could not verify, and never decides what is in a key.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -191,13 +192,13 @@ class Store:
                 update(entries).where(entries.c.digest == key.digest.hex).values(pinned=reason)
             )
 
-    def nearest(self, key: Key, label: str) -> Key | None:
-        """The earlier key of the same operation that differs from this one in the fewest places."""
+    def nearest(self, key: Key, label: str, before: float = math.inf) -> Key | None:
+        """The key of the same operation, kept `before`, that differs from this one in the fewest places."""
         with self._database.read() as connection:
             rows = connection.execute(
                 select(entries.c.encoding)
                 .where(entries.c.domain == key.domain, entries.c.label == label)
-                .where(entries.c.digest != key.digest.hex)
+                .where(entries.c.digest != key.digest.hex, entries.c.created < min(before, time.time() + 1))
                 .order_by(entries.c.created.desc())
                 .limit(50)
             ).scalars()

@@ -1,0 +1,169 @@
+"""`restrike runs` and `restrike explain`: earlier runs, why their steps ran, and doing them again."""
+
+from __future__ import annotations
+
+import json as jsons
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from restrike.cli import verbs
+from restrike.cli.help import Group
+
+if TYPE_CHECKING:
+    from restrike.workflow.explain import Explanation
+    from restrike.workflow.runs import RunFolder
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="WORKFLOW/NUMBER or WORKFLOW/latest.")]
+Workspace = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Where the runs are; RESTRIKE_WORKSPACE, or here.")
+]
+AllowCode = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A Python file with tasks of your own; it is run.")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda:0, ...; the best one if left out.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """The options of `restrike runs list`."""
+
+    workspace: Workspace = None
+    json: Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a verb on one run."""
+
+    run: RunName
+    workspace: Workspace = None
+    json: Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgainOptions(RunOptions):
+    """The options of `restrike runs resume` and `rerun`."""
+
+    allow_code: AllowCode = None
+    device: Device = None
+    seed: Annotated[int | None, typer.Option(help="Another seed, for `rerun`.")] = None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    group = typer.Typer(cls=Group, help="List, resume, rerun or delete earlier runs.", no_args_is_help=True)
+    verbs.add(group, "list", ListOptions, list_all)
+    verbs.add(group, "resume", AgainOptions, resume)
+    verbs.add(group, "rerun", AgainOptions, rerun)
+    verbs.add(group, "delete", RunOptions, delete)
+    app.add_typer(group, name="runs")
+    verbs.add(app, "explain", RunOptions, explain)
+
+
+def _workspace(given: Path | None) -> Path:
+    from restrike.settings import settings
+
+    return given or settings().workspace
+
+
+def list_all(options: ListOptions) -> None:
+    """List the runs of a workspace."""
+    from restrike.workflow.runs import list_runs
+
+    found = [_summary(folder) for folder in list_runs(_workspace(options.workspace))]
+    if options.json:
+        typer.echo(jsons.dumps({"runs": found}, indent=2, ensure_ascii=False))
+        return
+    from restrike.cli.tables import Rows, show
+
+    rows = Rows()
+    for run in found:
+        steps = f"{run['reused']} reused, {run['computed']} computed"
+        rows.add(run["run"], f"{run['status']:<11}  {run['started']}  {steps}, seed {run['seed']}")
+    show(rows.table) if found else typer.echo("no runs yet", err=True)
+
+
+def _summary(folder: RunFolder) -> dict[str, Any]:
+    manifest = folder.manifest()
+    return {
+        "run": folder.name,
+        "status": "interrupted" if manifest.is_interrupted else manifest.status,
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started)),
+        "seed": manifest.seed,
+        "reused": sum(step.status == "reused" for step in manifest.steps),
+        "computed": sum(step.status == "computed" for step in manifest.steps),
+        "error": manifest.error,
+    }
+
+
+def resume(options: AgainOptions) -> None:
+    """Go on with an unfinished run in its own folder; finished steps are reused."""
+    from restrike.cli.run import shown
+    from restrike.cli.session import session_for
+
+    session = session_for(_workspace(options.workspace), options.allow_code or [], options.device, None)
+    shown(session, lambda watch: session.resume(options.run, watch), as_json=options.json)
+
+
+def rerun(options: AgainOptions) -> None:
+    """Run an earlier run's own definition again, as a new run; with its seed or another."""
+    from restrike.cli.run import shown
+    from restrike.cli.session import session_for
+    from restrike.workflow.runs import RunFolder
+    from restrike.workflow.session import Asked
+    from restrike.workflow.source import read_file
+
+    workspace = _workspace(options.workspace)
+    session = session_for(workspace, options.allow_code or [], options.device, None)
+    source = read_file(RunFolder.open(workspace, options.run).definition())
+    asked = Asked(seed=options.seed)
+    shown(session, lambda watch: session.run(source, asked, watch), as_json=options.json)
+
+
+def delete(options: RunOptions) -> None:
+    """Delete a run with its files; no other run and no kept result needs them."""
+    from restrike.workflow.runs import RunFolder
+
+    folder = RunFolder.open(_workspace(options.workspace), options.run)
+    folder.delete()
+    typer.echo(jsons.dumps({"deleted": folder.name}) if options.json else f"deleted {folder.name}")
+
+
+def explain(options: RunOptions) -> None:
+    """Say of each step of a run why it was reused or computed."""
+    from restrike.cli.session import session_for
+
+    session = session_for(_workspace(options.workspace), [], None, None)
+    found = session.explain(options.run)
+    if options.json:
+        described = [_described(step) for step in found]
+        typer.echo(jsons.dumps({"steps": described}, indent=2, ensure_ascii=False))
+        return
+    from restrike.cli.tables import Rows, show
+
+    rows = Rows()
+    for step in found:
+        rows.section(step.record.action)
+        rows.add("does", step.record.label)
+        rows.add("", step.why)
+        for difference in step.differences:
+            rows.add("differs in", difference)
+        rows.add("key", (step.record.key or "none")[:16])
+        for file in step.record.files:
+            rows.add("file", f"{file.file}{' (reused bytes)' if file.reused else ''}")
+    show(rows.table)
+
+
+def _described(step: Explanation) -> dict[str, Any]:
+    return {
+        **asdict(step.record),
+        "why": step.why,
+        "key_parts": {name: repr(value) for name, value in step.key.parts.items()} if step.key else None,
+        "nearest": step.nearest.digest.hex if step.nearest else None,
+        "differences": [asdict(difference) for difference in step.differences],
+    }

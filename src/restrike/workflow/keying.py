@@ -1,0 +1,72 @@
+"""The key of an action: the one function that the plan and the run both call.
+
+What is not in it: names of workflow, step, run and files, folders, containers. An input enters by the digest
+of its value, so an upstream action that runs again to equal bytes wakes nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from restrike.errors import Refused
+from restrike.keys import Digest, Key, Ref, digest
+from restrike.workflow.graph import Action, FileInput, Graph, Input, filled
+
+DOMAIN, EPOCH = "step", "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepKey:
+    """`key` decides reuse; `family` is the same without the inputs, to find out what may come back."""
+
+    key: Key
+    family: Digest
+
+
+class NotReused(Refused):
+    """An action whose result is not reused; the message says why."""
+
+
+def step_key(graph: Graph, action: Action, values: Mapping[str, Digest]) -> StepKey:
+    """The key of an action whose inputs have these value digests.
+
+    Raises:
+        NotReused: the operation declares side effects.
+        Unkeyable: an argument cannot be keyed; the message names its place.
+    """
+    return StepKey(
+        key=Key(DOMAIN, EPOCH, _parts(graph, action, values)),
+        family=family(graph, action),
+    )
+
+
+def family(graph: Graph, action: Action, *, seeded: bool = True) -> Digest:
+    """The digest of all that is known of an action before its inputs are; the seed can be left out."""
+    parts = _parts(graph, action, None)
+    if not seeded:
+        parts.pop("seed", None)
+    return digest("step-family", EPOCH, parts)
+
+
+def _parts(graph: Graph, action: Action, values: Mapping[str, Digest] | None) -> dict[str, object]:
+    operation = action.operation
+    if not operation.reusable:
+        raise NotReused(f"{operation.label} declares side effects")
+
+    def keyed(leaf: Input | FileInput) -> object:
+        if isinstance(leaf, FileInput):
+            return Ref(leaf.digest, of="file")
+        whole: object = Ref(values[leaf.action]) if values is not None else None
+        return whole if leaf.item is None and leaf.field is None else (whole, leaf.item, leaf.field)
+
+    parts: dict[str, object] = {
+        "operation": operation.identity(),
+        "arguments": filled(action.arguments, keyed),
+        "scope": graph.scope,
+    }
+    if operation.draws:
+        parts["seed"] = action.seed
+    if graph.match == "exact":
+        parts["machine"] = operation.exact_identity()
+    return parts

@@ -1,0 +1,194 @@
+"""Run folders: `<workspace>/<workflow>/<number>/` with a run's own files, its definition and its manifest.
+
+A folder belongs to one run; nothing in it is shared with the store or with another run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from restrike.errors import NotFound, Refused, typed
+from restrike.store.files import write_file
+from restrike.store.owner import Owner
+
+MANIFEST, DEFINITION = "manifest.json", "workflow.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRecord:
+    """One file of a run: relative name, the key and digest of its bytes, and whether it was encoded anew."""
+
+    file: str
+    key: str
+    sha256: str
+    size_bytes: int
+    reused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """What became of one action.
+
+    `status` is `reused`, `computed`, `failed` or `cancelled`. `origin` names the run that computed the value
+    first; `reason` says why it was not reused or not kept, or why it failed.
+    """
+
+    action: str
+    label: str
+    status: str
+    seconds: float
+    key: str | None = None
+    value: str | None = None
+    origin: str = ""
+    reason: str = ""
+    files: tuple[FileRecord, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A run as it stands. `status` is `running`, `finished`, `failed` or `cancelled`."""
+
+    run: str
+    workflow: str
+    status: str
+    owner: str
+    started: float
+    ended: float | None = None
+    seed: int
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[StepRecord, ...] = ()
+    error: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it says that it runs while its process is gone."""
+        return self.status == "running" and Owner.parse(self.owner).is_dead()
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """`workflow/0003`, as people and references name it."""
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @classmethod
+    def create(cls, workspace: Path, workflow: str) -> RunFolder:
+        """A new folder with the next number; two processes never get the same one."""
+        parent = workspace / workflow
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            number = max((int(path.name) for path in _numbered(parent)), default=0) + 1
+            while True:
+                try:
+                    (parent / f"{number:04d}").mkdir()
+                    return cls(parent / f"{number:04d}")
+                except FileExistsError:
+                    number += 1
+        except OSError as error:
+            raise typed(error) from error
+
+    @classmethod
+    def open(cls, workspace: Path, name: str) -> RunFolder:
+        """The folder of `workflow/number` or `workflow/latest`; raises NotFound, saying which exist."""
+        workflow, _, number = name.partition("/")
+        parent = workspace / workflow
+        numbers = sorted(path.name for path in _numbered(parent))
+        if not numbers:
+            raise NotFound(f"workflow '{workflow}' has no runs in '{workspace}'")
+        wanted = (
+            numbers[-1] if number in ("", "latest") else f"{int(number):04d}" if number.isdigit() else number
+        )
+        if wanted not in numbers:
+            raise NotFound(f"no run '{name}'; there are {', '.join(numbers[-10:])}")
+        return cls(parent / wanted)
+
+    def write_definition(self, tree: Mapping[str, Any]) -> None:
+        """Keep the resolved definition, with all seeds drawn and all variables set."""
+        write_file(self.path / DEFINITION, _json(tree))
+
+    def write(self, manifest: Manifest) -> None:
+        """Replace the manifest, atomically."""
+        write_file(self.path / MANIFEST, _json(asdict(manifest)))
+
+    def manifest(self) -> Manifest:
+        """The manifest; raises NotFound or Refused."""
+        path = self.path / MANIFEST
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8"))
+            steps = tuple(
+                StepRecord(**{**step, "files": tuple(FileRecord(**file) for file in step["files"])})
+                for step in tree.pop("steps")
+            )
+            return Manifest(**tree, steps=steps)
+        except FileNotFoundError as error:
+            raise NotFound(f"run '{self.name}' has no manifest") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise Refused(f"the manifest of run '{self.name}' cannot be read: {error}") from error
+
+    def definition(self) -> Path:
+        """The file of the resolved definition."""
+        return self.path / DEFINITION
+
+    def delete(self) -> None:
+        """Remove the run with all its files; no other run and no kept result needs them."""
+        self.check_ended()
+        shutil.rmtree(self.path)
+
+    def check_ended(self) -> None:
+        """Raise Refused while a process works on the run."""
+        try:
+            manifest = self.manifest()
+        except (NotFound, Refused):
+            return
+        if manifest.status == "running" and not manifest.is_interrupted:
+            raise Refused(f"run '{self.name}' is still running; stop it first")
+
+
+def list_runs(workspace: Path) -> Iterator[RunFolder]:
+    """All runs of a workspace, by workflow and number."""
+    for parent in sorted(path for path in workspace.glob("*") if path.is_dir()):
+        for path in sorted(_numbered(parent)):
+            if (path / MANIFEST).exists():
+                yield RunFolder(path)
+
+
+def begun(folder: RunFolder, workflow: str, seed: int, variables: Mapping[str, Any]) -> Manifest:
+    """The manifest of a run that begins now, in this process."""
+    return Manifest(
+        run=folder.name,
+        workflow=workflow,
+        status="running",
+        owner=str(Owner.here()),
+        started=time.time(),
+        seed=seed,
+        variables=dict(variables),
+    )
+
+
+def with_step(manifest: Manifest, record: StepRecord) -> Manifest:
+    """The manifest with one more step; a step that is settled anew replaces its earlier record."""
+    others = tuple(step for step in manifest.steps if step.action != record.action)
+    return replace(manifest, steps=(*others, record))
+
+
+def _numbered(parent: Path) -> Iterator[Path]:
+    if parent.is_dir():
+        yield from (path for path in parent.iterdir() if path.name.isdigit() and path.is_dir())
+
+
+def _json(tree: Any) -> bytes:
+    return (json.dumps(tree, indent=2, ensure_ascii=False, default=os.fspath) + "\n").encode()

@@ -1,0 +1,111 @@
+"""Plans, runs and explains workflows in one workspace: what the command line, Python and the server call.
+
+It joins the parts and decides nothing of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from restrike.errors import Unknown
+from restrike.store.store import Store
+from restrike.workflow.execution import Executor
+from restrike.workflow.expansion import Machine, expand
+from restrike.workflow.explain import Explanation, explain
+from restrike.workflow.graph import Graph
+from restrike.workflow.plan import Plan, plan
+from restrike.workflow.runner import Run, RunEvent
+from restrike.workflow.runs import Manifest, RunFolder
+from restrike.workflow.settling import Reuse
+from restrike.workflow.source import Source, read_file
+from restrike.workflow.workspace import scope_of
+
+if TYPE_CHECKING:
+    from restrike.engine.engine import Engine
+    from restrike.engine.events import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a run is asked for beside the workflow: values, seed, and how what is kept is used."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    reuse: bool = True
+    rerun: tuple[str, ...] = ()
+    audit: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """Who is told of a run's events, and who may cancel it: `check` is called often and may raise."""
+
+    run: Callable[[RunEvent], None] = lambda event: None
+    engine: Callable[[str, Event], None] = lambda action, event: None
+    check: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One workspace, one store, one machine. `make_engine` is called when the first generation runs."""
+
+    workspace: Path
+    store: Store
+    machine: Machine
+    make_engine: Callable[[], Engine]
+
+    def graph(self, source: Source, asked: Asked, *, create: bool) -> Graph:
+        """The expanded workflow, with the workspace's own scope; `create` names a new workspace."""
+        found = expand(source, asked.values, self.workspace, self.machine, seed=asked.seed)
+        _check_steps(found, asked.rerun)
+        return replace(found, scope=scope_of(self.workspace, found.scope, create=create))
+
+    def plan(self, source: Source, asked: Asked) -> Plan:
+        """What a run would do; computes and writes nothing."""
+        return plan(self.graph(source, asked, create=False), self.store, fresh=_fresh(asked))
+
+    def run(self, source: Source, asked: Asked, watch: Watch | None = None) -> Manifest:
+        """Run a workflow in a new folder of its own."""
+        graph = self.graph(source, asked, create=True)
+        folder = RunFolder.create(self.workspace, graph.name)
+        folder.write_definition(graph.realized)
+        return self._execute(graph, folder, asked, watch or Watch())
+
+    def resume(self, name: str, watch: Watch | None = None) -> Manifest:
+        """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step."""
+        folder = RunFolder.open(self.workspace, name)
+        folder.check_ended()
+        source = read_file(folder.definition())
+        graph = self.graph(source, Asked(), create=True)
+        return self._execute(graph, folder, Asked(), watch or Watch())
+
+    def _execute(self, graph: Graph, folder: RunFolder, asked: Asked, watch: Watch) -> Manifest:
+        run = Run(
+            graph=graph,
+            store=self.store,
+            folder=folder,
+            executor=Executor(self.make_engine, watch.engine),
+            reuse=Reuse(enabled=asked.reuse, fresh=_fresh(asked)),
+            audit=asked.audit,
+            watch=watch.run,
+            check=watch.check,
+        )
+        return run.execute()
+
+    def explain(self, name: str) -> tuple[Explanation, ...]:
+        """Why each step of a run was reused or computed."""
+        return explain(RunFolder.open(self.workspace, name).manifest(), self.store)
+
+
+def _fresh(asked: Asked) -> frozenset[str]:
+    return frozenset(asked.rerun)
+
+
+def _check_steps(graph: Graph, names: tuple[str, ...]) -> None:
+    steps = {action.step for action in graph.actions}
+    for name in names:
+        if name not in steps:
+            raise Unknown("step", name, steps)
