@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -66,16 +68,14 @@ def test_an_empty_clip_has_no_shape() -> None:
 
 
 def test_two_shapes_at_once_are_no_shape() -> None:
-    scenes, clip_BCTHW = drawn(24, seed=9)
-    doubled_BCTHW = torch.where(
-        (clip_BCTHW - clip_BCTHW[..., :1, :1]).abs().sum(1, keepdim=True) > 0.2,
-        clip_BCTHW,
-        clip_BCTHW.flip(3, 4),
+    scenes = draw_scenes(COMBINATIONS, 24, torch.Generator().manual_seed(9))
+    left, right = (
+        draw_clips(replace(scenes, start_B2=torch.tensor([x, 32.0]).expand(24, 2)), FRAMES_T)
+        for x in (17.0, 47.0)
     )
-    readings = read_clips(doubled_BCTHW)
-    apart = [index for index in range(24) if bool((scenes.start_B2[index] - 32).abs().max() > 20)]
-    assert apart
-    assert {readings[index].shape for index in apart} == {None}
+    ground = draw_clips(replace(scenes, start_B2=torch.full((24, 2), 999.0)), FRAMES_T)
+    both = left + right - ground
+    assert {reading.shape for reading in read_clips(both.clamp(-1, 1))} == {None}
 
 
 def test_a_shape_that_jumps_has_no_motion() -> None:

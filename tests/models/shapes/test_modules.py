@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from restrike.models.shapes.cells import cells_of, patches_of
 from restrike.models.shapes.text_encoder import ShapesTextEncoder, TextEncoderConfig
 from restrike.models.shapes.tokenizer import tokenize
 from restrike.models.shapes.transformer import ShapesTransformer, TransformerConfig
 from restrike.models.shapes.vae import ShapesVAE, VAEConfig
 
-SMALL = TransformerConfig(width=32, depth=2, heads=2, text_width=16, conv_width=8)
+SMALL = TransformerConfig(width=32, depth=2, heads=2, text_width=16, conv_width=8, cell_width=8)
 TEXT = TextEncoderConfig(width=16, depth=1, heads=2)
 
 
@@ -67,11 +68,16 @@ def test_the_velocity_has_the_shape_of_the_latent(transformer: ShapesTransformer
     assert velocity_BCTHW.shape == latent_BCTHW.shape
 
 
-def test_patches_go_back_where_they_came_from(transformer: ShapesTransformer) -> None:
-    latent_BCTHW = noise(2, 12, 3, 8, 8)
-    patches_BTHWP = transformer._patches(latent_BCTHW)
+def test_patches_go_back_where_they_came_from() -> None:
+    cells_BTHWC = noise(2, 3, 8, 8, 12)
+    patches_BTHWP = patches_of(cells_BTHWC, 2)
     assert patches_BTHWP.shape == (2, 3, 4, 4, 48)
-    assert torch.equal(transformer._unpatch(patches_BTHWP), latent_BCTHW)
+    assert torch.equal(cells_of(patches_BTHWP, 2), cells_BTHWC)
+
+
+def test_a_patch_is_a_square_of_cells() -> None:
+    cells_BTHWC = torch.arange(16.0).view(1, 1, 4, 4, 1)
+    assert patches_of(cells_BTHWC, 2)[0, 0, 0, 1].tolist() == [2, 3, 6, 7]
 
 
 def test_padding_tokens_change_nothing(transformer: ShapesTransformer) -> None:

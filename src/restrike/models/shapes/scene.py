@@ -22,11 +22,11 @@ SIDE_PX = 64
 CLIP_FRAMES = 17
 
 _HEADING = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "up": (0.0, -1.0), "down": (0.0, 1.0)}
-_RADIUS_PX = ((8.0, 9.5), (11.5, 13.5))
-_SPEED_PX = ((0.60, 0.90), (1.30, 1.70))
-_SMALL_END_PX = (5.5, 7.0)
-_GROWTH_PX = (0.35, 0.50)
-_MARGIN_PX = 1.5
+_RADIUS_PX = ((8.5, 9.5), (12.0, 13.0))
+_SPEED_PX = ((0.75, 0.90), (1.35, 1.55))
+_SMALL_END_PX = (5.5, 6.5)
+_GROWTH_PX = (0.40, 0.48)
+_OFF_CENTRE_PX = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +123,9 @@ def draw_scenes(combinations: tuple[Combination, ...], count: int, generator: to
         grows_B, small_end_B, torch.where(shrinks_B, small_end_B + span * rate_B, steady_B)
     )
 
-    widest_B = torch.maximum(radius_B, radius_B + span * growth_B)[:, None] + _MARGIN_PX
-    travel_B2 = span * velocity_B2
-    low_B2 = widest_B - travel_B2.clamp(max=0)
-    high_B2 = SIDE_PX - widest_B - travel_B2.clamp(min=0)
-    start_B2 = low_B2 + (high_B2 - low_B2) * torch.rand(count, 2, generator=generator)
+    # The middle of every path lies near the middle of the picture, so that no shape leaves it.
+    off_centre_B2 = _OFF_CENTRE_PX * (2.0 * torch.rand(count, 2, generator=generator) - 1.0)
+    start_B2 = SIDE_PX / 2.0 + off_centre_B2 - 0.5 * span * velocity_B2
     return SceneBatch(
         colour_B=colour_B,
         shape_B=shape_B,

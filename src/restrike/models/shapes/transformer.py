@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from restrike.models.shapes.cells import CellBlock, cells_of, modulate, over_tokens, patches_of
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
@@ -32,6 +34,7 @@ class TransformerConfig:
     heads: int = 7
     mlp_ratio: int = 3
     conv_width: int = 48
+    cell_width: int = 64
 
 
 class ShapesTransformer(nn.Module):
@@ -53,35 +56,46 @@ class ShapesTransformer(nn.Module):
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.depth))
         self.final_modulation = nn.Linear(config.width, 2 * config.width)
         self.patch_out = nn.Linear(config.width, patch_values)
-        for layer in (self.modulation, self.final_modulation, self.patch_out):
+        self.cell_in = nn.Linear(config.latent_channels, config.cell_width)
+        self.cells_before = CellBlock(config.cell_width, config.width)
+        self.fine_in = nn.Linear(config.cell_width * config.patch**2, config.width)
+        self.fine_out = nn.Linear(config.width, config.cell_width * config.patch**2)
+        self.cells_after = nn.ModuleList(CellBlock(config.cell_width, config.width) for _ in range(2))
+        self.cell_out = nn.Linear(config.cell_width, config.latent_channels)
+        for layer in (self.modulation, self.final_modulation, self.fine_in, self.patch_out, self.cell_out):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
     def forward(self, latent_BCTHW: Tensor, timestep_B: Tensor, text_BLD: Tensor, mask_BL: Tensor) -> Tensor:
-        frames = latent_BCTHW.shape[2]
-        hidden_BTHWD = self.patch_in(self._patches(latent_BCTHW))
-        hidden_BTHWD = hidden_BTHWD + self.place_HWD + self.moment_TD[:frames, None, None]
-
+        side = self.config.patch
+        latent_BTHWC = latent_BCTHW.permute(0, 2, 3, 4, 1)
         pooled_BD = text_BLD.sum(dim=1) / mask_BL.sum(dim=1, keepdim=True)
         clock_BD = self.time_mlp(timestep_embedding(timestep_B, self.config.width))
         condition_BD = F.silu(clock_BD + self.pooled_text(pooled_BD))
-        modulation_B6D = self.modulation(condition_BD).unflatten(-1, (6, -1))
 
+        fine_BTHWC = self.cells_before(self.cell_in(latent_BTHWC), condition_BD)
+        hidden_BTHWD = self.patch_in(patches_of(latent_BTHWC, side)) + self.fine_in(
+            patches_of(fine_BTHWC, side)
+        )
+        hidden_BTHWD = self._transformed(hidden_BTHWD, condition_BD, text_BLD, mask_BL)
+        fine_BTHWC = fine_BTHWC + cells_of(self.fine_out(hidden_BTHWD), side)
+        for block in self.cells_after:
+            fine_BTHWC = block(fine_BTHWC, condition_BD)
+        fine_BTHWC = F.layer_norm(fine_BTHWC, fine_BTHWC.shape[-1:])
+        velocity_BTHWC = cells_of(self.patch_out(hidden_BTHWD), side) + self.cell_out(fine_BTHWC)
+        return velocity_BTHWC.permute(0, 4, 1, 2, 3)
+
+    def _transformed(
+        self, hidden_BTHWD: Tensor, condition_BD: Tensor, text_BLD: Tensor, mask_BL: Tensor
+    ) -> Tensor:
+        frames = hidden_BTHWD.shape[1]
+        hidden_BTHWD = hidden_BTHWD + self.place_HWD + self.moment_TD[:frames, None, None]
+        modulation_B6D = self.modulation(condition_BD).unflatten(-1, (6, -1))
         keys_B11N = _key_mask(mask_BL, hidden_BTHWD[0, ..., 0].numel())
         for block in self.blocks:
             hidden_BTHWD = block(hidden_BTHWD, modulation_B6D, text_BLD, keys_B11N)
         shift_BD, scale_BD = self.final_modulation(condition_BD).chunk(2, dim=-1)
-        return self._unpatch(self.patch_out(_modulate(hidden_BTHWD, shift_BD, scale_BD)))
-
-    def _patches(self, latent_BCTHW: Tensor) -> Tensor:
-        patch = self.config.patch
-        cells = latent_BCTHW.unflatten(-1, (-1, patch)).unflatten(-3, (-1, patch))  # B C T H p W q
-        return cells.permute(0, 2, 3, 5, 1, 4, 6).flatten(4)
-
-    def _unpatch(self, patches_BTHWP: Tensor) -> Tensor:
-        patch = self.config.patch
-        cells = patches_BTHWP.unflatten(-1, (self.config.latent_channels, patch, patch))  # B T H W C p q
-        return cells.permute(0, 4, 1, 2, 5, 3, 6).flatten(-2).flatten(-3, -2)
+        return modulate(hidden_BTHWD, shift_BD, scale_BD)
 
 
 class TransformerBlock(nn.Module):
@@ -103,12 +117,12 @@ class TransformerBlock(nn.Module):
     ) -> Tensor:
         table = (modulation_B6D + self.modulation_6D).unbind(1)
         shift_mix, scale_mix, gate_mix, shift_mlp, scale_mlp, gate_mlp = table
-        input_BTHWD = _modulate(hidden_BTHWD, shift_mix, scale_mix)
+        input_BTHWD = modulate(hidden_BTHWD, shift_mix, scale_mix)
         mixed_BTHWD = self.attention(input_BTHWD, text_BLD, keys_B11N) + self._neighbours(input_BTHWD)
-        hidden_BTHWD = hidden_BTHWD + _over_tokens(gate_mix) * mixed_BTHWD
-        input_BTHWD = _modulate(hidden_BTHWD, shift_mlp, scale_mlp)
+        hidden_BTHWD = hidden_BTHWD + over_tokens(gate_mix) * mixed_BTHWD
+        input_BTHWD = modulate(hidden_BTHWD, shift_mlp, scale_mlp)
         wide_BTHWD = F.gelu(self.widen(input_BTHWD), approximate="tanh")
-        return hidden_BTHWD + _over_tokens(gate_mlp) * self.narrow(wide_BTHWD)
+        return hidden_BTHWD + over_tokens(gate_mlp) * self.narrow(wide_BTHWD)
 
     def _neighbours(self, input_BTHWD: Tensor) -> Tensor:
         squeezed_BCTHW = self.squeeze(input_BTHWD).permute(0, 4, 1, 2, 3)
@@ -147,15 +161,6 @@ def timestep_embedding(timestep_B: Tensor, width: int) -> Tensor:
     rates_F = torch.exp(-math.log(10_000.0) * torch.arange(half, device=timestep_B.device) / half)
     angle_BF = timestep_B.to(torch.float32)[:, None] * rates_F
     return torch.cat([angle_BF.cos(), angle_BF.sin()], dim=-1)
-
-
-def _modulate(hidden_BTHWD: Tensor, shift_BD: Tensor, scale_BD: Tensor) -> Tensor:
-    normal_BTHWD = F.layer_norm(hidden_BTHWD, hidden_BTHWD.shape[-1:])
-    return torch.addcmul(_over_tokens(shift_BD), normal_BTHWD, 1.0 + _over_tokens(scale_BD))
-
-
-def _over_tokens(values_BD: Tensor) -> Tensor:
-    return values_BD[:, None, None, None]
 
 
 def _key_mask(mask_BL: Tensor, latent_tokens: int) -> Tensor:

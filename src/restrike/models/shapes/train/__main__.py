@@ -16,6 +16,7 @@ from torch import nn
 from restrike.errors import NotFound, Refused
 from restrike.models.shapes.model import ShapesConfig
 from restrike.models.shapes.text_encoder import ShapesTextEncoder, TextEncoderConfig
+from restrike.models.shapes.train.decoder_stage import train_decoder
 from restrike.models.shapes.train.dit_stage import Denoiser, train_dit
 from restrike.models.shapes.train.run import RunConfig
 from restrike.models.shapes.train.vae_stage import channels_last, train_vae
@@ -24,8 +25,8 @@ from restrike.models.shapes.vae import ShapesVAE, VAEConfig
 
 CONFIG = ShapesConfig(text_encoder=TextEncoderConfig(), transformer=TransformerConfig(), vae=VAEConfig())
 
-_STEPS = {"vae": 2000, "dit": 4100}
-_PEAK_RATE = {"vae": 5e-3, "dit": 4e-3}
+_STEPS = {"vae": 2000, "dit": 4100, "decoder": 1000}
+_PEAK_RATE = {"vae": 5e-3, "dit": 4e-3, "decoder": 2e-3}
 
 
 def main() -> int:
@@ -46,7 +47,7 @@ def main() -> int:
         out=asked.out / asked.stage, seed=asked.seed, steps=steps, peak_rate=_PEAK_RATE[asked.stage]
     )
     try:
-        _vae_stage(config, asked.out) if asked.stage == "vae" else _dit_stage(config, asked.out)
+        {"vae": _vae_stage, "dit": _dit_stage, "decoder": _decoder_stage}[asked.stage](config, asked.out)
     except Refused as error:
         print(error, file=sys.stderr)
         return 2
@@ -58,12 +59,23 @@ def _vae_stage(config: RunConfig, out: Path) -> None:
     _save(vae, out, "vae")
 
 
-def _dit_stage(config: RunConfig, out: Path) -> None:
+def _decoder_stage(config: RunConfig, out: Path) -> None:
+    vae = _finished_vae(out)
+    train_decoder(config, vae)
+    _save(vae, out, "vae")
+
+
+def _finished_vae(out: Path) -> ShapesVAE:
     finished = out / "vae.safetensors"
     if not finished.is_file():
         raise NotFound(f"no trained VAE at '{finished}'; run --stage vae with the same --out first")
     vae = channels_last(ShapesVAE(CONFIG.vae))
     vae.load_state_dict(load_file(finished))
+    return vae
+
+
+def _dit_stage(config: RunConfig, out: Path) -> None:
+    vae = _finished_vae(out)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         denoiser = Denoiser(ShapesTextEncoder(CONFIG.text_encoder), ShapesTransformer(CONFIG.transformer))

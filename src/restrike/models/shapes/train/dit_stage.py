@@ -7,6 +7,8 @@ x_sigma = (1 - sigma) * x0 + sigma * noise, and the target is noise - x0
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +24,8 @@ _CLIPS = 48
 _SHORT = 12
 _SHORT_LENGTHS = (1, 1, 1, 2, 3, 4)
 _SHORT_WEIGHT = 0.2
-_SHIFT = 4.5
+_SHIFT = 3.5
+_INSIDE = re.compile(r"blocks\.|cells_(before|after).*(conv|time)|fine_")
 _UNIFORM_SHARE = 0.15
 
 
@@ -86,5 +89,5 @@ def _matrices(denoiser: Denoiser) -> list[nn.Parameter]:
     return [
         parameter
         for name, parameter in denoiser.named_parameters()
-        if ".blocks." in name and name.endswith("weight") and parameter.ndim > 1
+        if parameter.ndim > 1 and name.endswith("weight") and _INSIDE.search(name)
     ]

@@ -12,7 +12,6 @@ from restrike.models.shapes.scene import CLIP_FRAMES, COMBINATIONS, SIDE_PX, Sce
 from restrike.models.shapes.train.run import Learner, RunConfig, optimizers, train
 from restrike.models.shapes.vae import ShapesVAE, VAEConfig
 
-_CROP_PX = 32
 _FRAMES = 9
 _KL_WEIGHT = 1e-4
 _ABSOLUTE_WEIGHT = 0.15
@@ -24,17 +23,20 @@ class _Phase:
     batch: int
 
 
+_CROPS = _Phase(side_px=32, batch=16)
+_WHOLE = _Phase(side_px=SIDE_PX, batch=4)
+_CROPS_SHARE = 0.8
+
+
 def train_vae(config: RunConfig, vae_config: VAEConfig) -> ShapesVAE:
     """Runs the stage and returns the VAE with the statistics of its latents stored."""
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         vae = channels_last(ShapesVAE(vae_config))
     kernels = [parameter for parameter in vae.parameters() if parameter.ndim > 1]
-    crops_until = int(0.8 * config.steps)
 
     def loss_of_step(step: int, generator: torch.Generator) -> Tensor:
-        phase = _Phase(side_px=_CROP_PX, batch=16) if step < crops_until else _Phase(side_px=SIDE_PX, batch=4)
-        return vae_loss(vae, _draw(phase, generator), generator)
+        return vae_loss(vae, draw_batch(step / config.steps, generator), generator)
 
     train(config, Learner(module=vae, optimizers=optimizers(vae, kernels, config.peak_rate)), loss_of_step)
     store_statistics(vae, torch.Generator().manual_seed(config.seed))
@@ -69,7 +71,9 @@ def store_statistics(vae: ShapesVAE, generator: torch.Generator, count: int = 51
     vae.latent_std_C.copy_(std_C)
 
 
-def _draw(phase: _Phase, generator: torch.Generator) -> Tensor:
+def draw_batch(progress: float, generator: torch.Generator) -> Tensor:
+    """Clips for one step: crops around the shape until ``_CROPS_SHARE`` of the run, whole frames after."""
+    phase = _CROPS if progress < _CROPS_SHARE else _WHOLE
     scenes = draw_scenes(COMBINATIONS, phase.batch, generator)
     first = int(torch.randint(CLIP_FRAMES - _FRAMES + 1, (), generator=generator))
     frames_T = torch.arange(first, first + _FRAMES)
