@@ -137,15 +137,19 @@ def _driven(case: Case, folder: Path, output: str) -> Callable[[], object]:
     return to_latent if output == "latent" else lambda: engine.generate(card, request)
 
 
+def run(*command: str) -> None:
+    """Run a process to its end; what it says goes nowhere, unless it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"'{' '.join(command)}' ended with {done.returncode}: {done.stderr.strip()}")
+
+
 def cold(card: str, file: Path, repeats: int) -> list[Figure]:
     """A new process to a file, the same generation in this one, and a new process that imports torch."""
     import restrike
 
     model, prompt = restrike.load(card), PROMPTS[card]
     command = [sys.executable, "-m", "restrike", "generate", prompt, "--card", card, "--seed", "7"]
-
-    def run(*arguments: str) -> None:
-        subprocess.run(arguments, check=True, capture_output=True)
 
     suffix = ".mp4" if model.card.defaults.frames > 1 else ".png"
     target = file.with_suffix(suffix)
