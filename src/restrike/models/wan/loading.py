@@ -7,20 +7,20 @@ name: nothing is left at a random initial value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from restrike.cards.checkpoint import Checkpoint
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
+from restrike.models.libraries import libraries
 from restrike.models.wan.layout import INDEX
 
 
 def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) -> Any:
     """The denoiser, in the placement's dtype but for the parts that Wan keeps in float32."""
-    with _libraries(placement):
+    with libraries("wan"):
         from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 
         return _model(WanTransformer3DModel, checkpoint, placement, folder, placement.dtype)
@@ -28,7 +28,7 @@ def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) 
 
 def load_vae(checkpoint: Checkpoint, placement: Placement) -> Any:
     """The video autoencoder, always in float32: in half precision its colours band."""
-    with _libraries(placement):
+    with libraries("wan"):
         from diffusers.models.autoencoders.autoencoder_kl_wan import AutoencoderKLWan
 
         return _model(AutoencoderKLWan, checkpoint, placement, "vae", "float32")
@@ -36,7 +36,7 @@ def load_vae(checkpoint: Checkpoint, placement: Placement) -> Any:
 
 def load_text_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
     """The umT5 encoder."""
-    with _libraries(placement):
+    with libraries("wan"):
         from transformers import UMT5EncoderModel
 
         _of_type(checkpoint, "text_encoder", "umt5")
@@ -45,7 +45,7 @@ def load_text_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
 
 def load_image_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
     """The CLIP vision encoder of Wan 2.1 image to video, in float32; it runs once a request."""
-    with _libraries(placement):
+    with libraries("wan"):
         from transformers import CLIPVisionModel
 
         _of_type(checkpoint, "image_encoder", "clip_vision_model")
@@ -54,7 +54,7 @@ def load_image_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
 
 def load_tokenizer(checkpoint: Checkpoint, placement: Placement) -> Any:
     """The tokenizer, of the class that `model_index.json` names."""
-    with _libraries(placement):
+    with libraries("wan"):
         import transformers
 
         named = (checkpoint.json(INDEX).get("tokenizer") or [None, None])[1]
@@ -66,7 +66,7 @@ def load_tokenizer(checkpoint: Checkpoint, placement: Placement) -> Any:
 
 def load_image_processor(checkpoint: Checkpoint, placement: Placement) -> Any:
     """What brings a picture into the form that the CLIP encoder reads."""
-    with _libraries(placement):
+    with libraries("wan"):
         from transformers import AutoImageProcessor
 
         load = lambda: _pretrained(AutoImageProcessor, checkpoint, "image_processor")  # noqa: E731
@@ -155,21 +155,3 @@ def _shards(where: str, index: Path) -> set[str]:
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (ValueError, KeyError, AttributeError) as error:
         raise Refused(f"{where}: {index.parent.name}/{index.name} is not an index of weights") from error
-
-
-@contextmanager
-def _libraries(placement: Placement) -> Iterator[None]:
-    """Import and build in quiet: the libraries' progress bars would run through our own."""
-    try:
-        from diffusers.utils import logging as diffusers_log
-        from transformers.utils import logging as transformers_log
-    except ImportError as error:
-        raise Refused("card 'wan' needs an extra: pip install 'restrike[diffusers]'") from error
-    shown = [log for log in (diffusers_log, transformers_log) if log.is_progress_bar_enabled()]
-    for log in shown:
-        log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        for log in shown:
-            log.enable_progress_bar()
