@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from restrike.models.shapes.scene import COLOURS, MOTIONS, SHAPES, Combination, SceneBatch
 from restrike.models.shapes.train import bank as bank_module
+from restrike.models.shapes.train.__main__ import main
 from restrike.models.shapes.train.bank import LatentBank
+from restrike.models.shapes.train.decoder_stage import decoder_loss
 from restrike.models.shapes.train.dit_stage import draw_sigmas
 from restrike.models.shapes.train.muon import orthogonalise
 from restrike.models.shapes.train.run import (
@@ -156,3 +158,26 @@ def test_the_bank_never_draws_a_held_out_combination(monkeypatch: pytest.MonkeyP
     LatentBank(tiny_vae(), seed=0, size=64, first=0)
     assert len(seen) == 64
     assert not any(combination.held_out for combination in seen)
+
+
+def test_the_decoder_stage_leaves_the_encoder_alone() -> None:
+    vae = tiny_vae()
+    generator = torch.Generator().manual_seed(0)
+    decoder_loss(vae, torch.zeros(1, 3, 5, 32, 32), generator).backward()
+    assert all(parameter.grad is None for parameter in vae.encoder.parameters())
+    assert any(parameter.grad is not None for parameter in vae.decoder.parameters())
+
+
+@pytest.mark.parametrize("stage", ["dit", "decoder"])
+def test_a_stage_without_a_trained_vae_says_what_to_do(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["train", "--stage", stage, "--out", str(tmp_path)])
+    assert main() == 2
+    assert "run --stage vae with the same --out first" in capsys.readouterr().err
+
+
+def test_no_steps_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["train", "--stage", "vae", "--out", str(tmp_path), "--steps", "0"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
