@@ -37,8 +37,9 @@ def test_a_big_cheap_thing_goes_before_small_ones(store: Store, put: Put) -> Non
 def test_use_counts(store: Store, put: Put) -> None:
     first = put(0, frames(0, SIZE), seconds=1.0).entry
     put(1, frames(1, SIZE), seconds=1.5)
-    for _ in range(3):
-        store.read(first)
+    for run in range(3):
+        with store.holding(f"w/{run}") as hold:
+            hold(first)
     store.collect(SIZE)
     assert kept(store) == {0}
 
@@ -78,7 +79,7 @@ def test_a_dead_run_keeps_nothing(store: Store, put: Put) -> None:
     pid = os.fork()
     if pid == 0:
         store.leases.take("run dead", Owner.here())
-        store.leases.hold("run dead", entry.key.digest.hex)
+        store._eviction.hold("run dead", entry.key.digest)
         os._exit(0)
     os.waitpid(pid, 0)
     report = store.collect(0)

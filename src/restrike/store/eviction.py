@@ -32,9 +32,10 @@ class Eviction:
             clock = connection.execute(select(meta.c.value).where(meta.c.name == _CLOCK)).scalar_one_or_none()
         return (clock or 0.0) + uses * seconds / max(size_bytes, 1)
 
-    def touch(self, digest: Digest) -> None:
-        """Count a use."""
+    def hold(self, lease: str, digest: Digest) -> None:
+        """Note that a lease needs an entry, so that no collection removes it, and count the use."""
         with self._database.write() as connection:
+            connection.execute(insert(held).prefix_with("OR IGNORE").values(lease=lease, entry=digest.hex))
             clock = select(func.coalesce(func.max(meta.c.value), 0.0)).where(meta.c.name == _CLOCK)
             worth = (entries.c.uses + 1) * entries.c.seconds / func.max(entries.c.size_bytes, 1)
             connection.execute(

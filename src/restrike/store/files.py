@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,30 +45,39 @@ def copy_file(source: Path, target: Path) -> None:
         Shortfall: no space is left.
         Refused: the folder cannot be written.
     """
-    partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(4)}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+
+    def copy(partial: Path) -> None:
         with source.open("rb") as read, partial.open("xb") as written:
             if not _reflinked(read.fileno(), written.fileno()):
                 shutil.copyfileobj(read, written, length=8 << 20)
             written.flush()
             os.fsync(written.fileno())
-        os.replace(partial, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise typed(error) from error
-    finally:
-        partial.unlink(missing_ok=True)
+
+    _replace(target, copy)
 
 
 def write_file(target: Path, data: bytes) -> None:
-    """Make `target` hold `data`, atomically; raises as `copy_file`."""
+    """Make `target` hold `data`, atomically and durably; raises as `copy_file`."""
+    _replace(target, lambda partial: write_synced(partial, data))
+    sync_folder(target.parent)
+
+
+def swap_file(target: Path, data: bytes) -> None:
+    """Make `target` hold `data`, atomically; a power cut may bring back what was there before."""
+
+    def write(partial: Path) -> None:
+        partial.write_bytes(data)
+
+    _replace(target, write)
+
+
+def _replace(target: Path, write: Callable[[Path], None]) -> None:
+    """Write beside a file and rename over it; nothing is left on any error."""
     partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(4)}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_synced(partial, data)
+        write(partial)
         os.replace(partial, target)
-        sync_folder(target.parent)
     except OSError as error:
         raise typed(error) from error
     finally:

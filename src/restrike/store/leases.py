@@ -14,7 +14,7 @@ from sqlalchemy import delete, insert, select, update
 
 from restrike.errors import RestrikeError
 from restrike.store.owner import Owner
-from restrike.store.schema import Database, held, leases
+from restrike.store.schema import Database, leases
 
 LEASE_S = 30.0
 _RENEW_S = LEASE_S / 4
@@ -56,11 +56,6 @@ class Leases:
         """Let a name go."""
         with self._database.write() as connection:
             connection.execute(delete(leases).where(leases.c.name == name, leases.c.owner == str(owner)))
-
-    def hold(self, name: str, entry: str) -> None:
-        """Note that a lease needs an entry, so that no collection removes it."""
-        with self._database.write() as connection:
-            connection.execute(insert(held).prefix_with("OR IGNORE").values(lease=name, entry=entry))
 
     def drop_dead(self) -> int:
         """Remove the leases of processes that are gone, with what they held; returns how many."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet, finalize
 
 from sqlalchemy import (
     Column,
@@ -28,7 +29,6 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
-from sqlalchemy.pool import NullPool
 
 from restrike.errors import Crashed, Refused, Shortfall
 
@@ -106,6 +106,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._engine = _engine(path)
+        finalize(self, self._engine.dispose)
         self.writable = self._prepare()
 
     def _prepare(self) -> bool:
@@ -145,8 +146,24 @@ class Database:
             connection.commit()
 
 
+_engines: WeakSet[Engine] = WeakSet()
+
+
+def _forget_connections() -> None:
+    """A forked child must not use, nor close, its parent's connections."""
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forget_connections)
+
+
 def _engine(path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_S})
+    # Connections stay open: closing the last one of a process would write the whole log back each time.
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    )
+    _engines.add(engine)
 
     @event.listens_for(engine, "connect")
     def configure(connection: object, _record: object) -> None:

@@ -75,12 +75,7 @@ class Store:
         except Damaged:
             self.remove(entry.key)
             raise
-        self._touch(entry)
         return value
-
-    def _touch(self, entry: Entry) -> None:
-        if self.writable:
-            self._eviction.touch(entry.key.digest)
 
     def put(
         self, key: Key, value: object, *, seconds: float, label: str, origin: str, family: Digest
@@ -164,14 +159,17 @@ class Store:
 
     @contextmanager
     def holding(self, run: str) -> Iterator[Callable[[Entry], None]]:
-        """While the block runs, no collection removes the entries that are given to the yielded function."""
+        """While the block runs, no collection removes the entries that are given to the yielded function.
+
+        Each is counted as used once more.
+        """
         if not self.writable:
             yield lambda entry: None
             return
         name, owner = f"run {run} {Owner.here().token}", Owner.here()
         self.leases.take(name, owner)
         with self.leases.kept(name, owner):
-            yield lambda entry: self.leases.hold(name, entry.key.digest.hex)
+            yield lambda entry: self._eviction.hold(name, entry.key.digest)
 
     def find(self, prefix: str) -> Entry:
         """The entry whose digest begins so; raises NotFound for none, Refused for several."""

@@ -59,6 +59,16 @@ def blobs_of(document: bytes) -> frozenset[Digest]:
     return frozenset(found)
 
 
+def tree_of(document: bytes) -> Any:
+    """The value of a document in its stored form: arrays as ArrayContent, dataclasses as Record. Reads no blob."""
+    return decode(document)
+
+
+def tree_digest(tree: Any) -> Digest:
+    """The digest of a value in its stored form, or of a part of it: what `pack` says of the value itself."""
+    return digest(DOMAIN, EPOCH, tree)
+
+
 @dataclass
 class _Lowering:
     blobs: dict[Digest, memoryview] = field(default_factory=dict)
