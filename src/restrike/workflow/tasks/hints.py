@@ -10,7 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import (
     AfterValidator,
@@ -109,7 +109,7 @@ def _strict_parts(hint: Hint) -> Hint:
     if origin in (Union, types.UnionType):
         return Union[tuple(_strict(part) for part in parts)]  # noqa: UP007  (built from a tuple)
     if origin in (list, dict, tuple):
-        return origin[tuple(part if part is ... else _strict(part) for part in parts)]
+        return cast(Any, origin)[tuple(part if part is ... else _strict(part) for part in parts)]
     return hint
 
 
@@ -134,10 +134,9 @@ def _instance(kind: type[Any], value: Any) -> Any:
 
 
 def _what(value: Any) -> str:
-    for kind, word in ((bool, "true or false"), *_WORDS.items()):
-        if isinstance(kind, type) and isinstance(value, kind):
-            return word
-    return {list: "a list", dict: "a table"}.get(type(value), type(value).__name__)
+    named = {**_WORDS, list: "a list", dict: "a table"}
+    # The type itself, so that true is no whole number.
+    return named.get(type(value), type(value).__name__)
 
 
 def _place(location: tuple[Any, ...], value: Any) -> list[Any]:

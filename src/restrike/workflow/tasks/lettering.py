@@ -60,7 +60,8 @@ def write_text(
         outline_colour: Of that line.
         opacity: 1 covers the picture, 0 shows nothing.
         margin: Pixels kept free at the edges.
-        font: A TrueType or OpenType file; left out, the one that comes with Pillow.
+        font: A TrueType or OpenType file; left out, the one that comes with Pillow, which has the letters of
+            English. Text that the font cannot show is refused.
 
     Returns:
         The clip with the text on it.
@@ -88,6 +89,7 @@ def lettering(text: str, pen: Pen) -> Image:
     from PIL import Image, ImageDraw
 
     face = _face(pen)
+    _check_letters(text, face)
     outline = pen.outline_px
     ruler = ImageDraw.Draw(Image.new("L", (1, 1)))
     # The height is that of the font's own lines, so that "a" and "A" stand on one base line.
@@ -124,3 +126,16 @@ def _face(pen: Pen) -> FreeTypeFont:
     if not isinstance(face, ImageFont.FreeTypeFont):
         raise Refused("this build of Pillow cannot draw letters (it has no FreeType); install its wheel")
     return face
+
+
+def _check_letters(text: str, face: FreeTypeFont) -> None:
+    """Refuse text that the font cannot show, instead of drawing boxes for it."""
+
+    def drawn(letter: str) -> tuple[tuple[int, int], bytes]:
+        mask = face.getmask(letter)
+        return mask.size, bytes(mask)  # pyright: ignore[reportArgumentType]  (it is a sequence of bytes)
+
+    missing = drawn("\U0010ffff")  # no letter: the font's own sign for what it lacks
+    lacking = [letter for letter in dict.fromkeys(text) if not letter.isspace() and drawn(letter) == missing]
+    if lacking:
+        raise Refused(f"the font {face.getname()[0]} lacks {' '.join(lacking[:20])}; give another as 'font'")
