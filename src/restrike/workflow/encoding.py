@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from restrike.errors import Refused
-from restrike.keys import Digest, Key, Ref
+from restrike.keys import Digest, Key, Record, Ref
 from restrike.workflow.values import Clip, Sound
 
 if TYPE_CHECKING:
@@ -29,16 +29,19 @@ class Encoding:
 
 
 def default_suffix(value: Any) -> str:
-    """What people expect of a value: png, mp4, wav, txt or json."""
+    """What people expect of a value, or of its stored form: png, mp4, wav, txt or json."""
+    if isinstance(value, Record) and value.name == Clip.key_name:
+        frames: Any = value.fields["frames_THWC"]
+        return "png" if frames.shape[0] == 1 else "mp4"
     if isinstance(value, Clip):
         return "png" if value.is_still else "mp4"
-    if isinstance(value, Sound):
+    if isinstance(value, Sound) or (isinstance(value, Record) and value.name == Sound.key_name):
         return "wav"
     return "txt" if isinstance(value, str) else "json"
 
 
-def encode_key(value: Digest, encoding: Encoding, provenance: Provenance | None) -> Key:
-    """The key of a file's bytes."""
+def encode_key(value: Digest, encoding: Encoding, provenance: Provenance | None, scope: str) -> Key:
+    """The key of a file's bytes; the scope is the step's, so that no workspace sees another's files."""
     return Key(
         DOMAIN,
         EPOCH,
@@ -47,6 +50,7 @@ def encode_key(value: Digest, encoding: Encoding, provenance: Provenance | None)
             "container": encoding.suffix,
             "options": dict(encoding.options),
             "provenance": provenance.to_json() if provenance else None,
+            "scope": scope,
         },
     )
 

@@ -6,7 +6,7 @@ of its value, so an upstream action that runs again to equal bytes wakes nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from restrike.errors import Refused
@@ -35,30 +35,44 @@ def step_key(graph: Graph, action: Action, values: Mapping[str, Digest]) -> Step
         NotReused: the operation declares side effects.
         Unkeyable: an argument cannot be keyed; the message names its place.
     """
+    _check_reusable(action)
     return StepKey(
-        key=Key(DOMAIN, EPOCH, _parts(graph, action, values)),
+        key=Key(DOMAIN, EPOCH, _parts(graph, action, lambda name: Ref(values[name]))),
         family=family(graph, action),
     )
 
 
-def family(graph: Graph, action: Action, *, seeded: bool = True) -> Digest:
-    """The digest of all that is known of an action before its inputs are; the seed can be left out."""
-    parts = _parts(graph, action, None)
-    if not seeded:
-        parts.pop("seed", None)
-    return digest("step-family", EPOCH, parts)
+def family(graph: Graph, action: Action) -> Digest:
+    """The digest of all that is known of an action before its inputs are; raises as `step_key`."""
+    _check_reusable(action)
+    return digest("step-family", EPOCH, _parts(graph, action, lambda name: None))
 
 
-def _parts(graph: Graph, action: Action, values: Mapping[str, Digest] | None) -> dict[str, object]:
+def work(graph: Graph, action: Action, upstream: Mapping[str, Digest]) -> Digest:
+    """The digest of what an action computes and of the work that it reads, whatever the seeds.
+
+    Raises:
+        Unkeyable: an argument cannot be keyed; NotHere when weights have no identity yet.
+    """
+    parts = _parts(graph, action, lambda name: Ref(upstream[name]))
+    parts.pop("seed", None)
+    return digest("work", EPOCH, parts)
+
+
+def _check_reusable(action: Action) -> None:
+    if not action.operation.reusable:
+        raise NotReused(f"{action.operation.label} declares side effects")
+
+
+def _parts(graph: Graph, action: Action, whole: Callable[[str], object]) -> dict[str, object]:
+    """All that decides a result; `whole` says what stands for another action's value."""
     operation = action.operation
-    if not operation.reusable:
-        raise NotReused(f"{operation.label} declares side effects")
 
     def keyed(leaf: Input | FileInput) -> object:
         if isinstance(leaf, FileInput):
             return Ref(leaf.digest, of="file")
-        whole: object = Ref(values[leaf.action]) if values is not None else None
-        return whole if leaf.item is None and leaf.field is None else (whole, leaf.item, leaf.field)
+        value = whole(leaf.action)
+        return value if leaf.item is None and leaf.field is None else (value, leaf.item, leaf.field)
 
     parts: dict[str, object] = {
         "operation": operation.identity(),

@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from restrike.keys import digest
-from restrike.media.provenance import Provenance
+from restrike.media.provenance import MAX_TEXT_BYTES, Provenance
 from restrike.workflow.graph import Action, FileInput, Input, filled
 from restrike.workflow.operations.generate import Generate
+
+# What is left beside them: names, digests, versions.
+_ARGUMENTS_BYTES = MAX_TEXT_BYTES - 4096
 
 
 def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Provenance:
     """The provenance of one item of an action's value.
 
     A generation's is what `restrike generate --from` takes; a task's names the task, and its inputs only as
-    inputs.
+    inputs. Arguments too long for a file's header are left out by name of their size.
     """
     operation = action.operation
-    arguments: dict[str, Any] = filled(action.arguments, _named)
+    arguments: dict[str, Any] = _plain(filled(action.arguments, _named))
     if isinstance(operation, Generate):
         card, weights = operation.address, str(operation.identity()["weights"])
         arguments.pop("count", None)
         arguments = {name: value for name, value in arguments.items() if value is not None}
     else:
         card, weights = operation.label, digest("operation", "1", dict(operation.identity())).hex
-    return Provenance(
-        card=card,
-        weights=weights,
-        arguments=arguments,
-        seed=action.seed or 0,
-        item=item,
-        versions=dict(versions),
-    )
+
+    def made(arguments: dict[str, Any]) -> Provenance:
+        return Provenance(
+            card=card,
+            weights=weights,
+            arguments=arguments,
+            seed=action.seed or 0,
+            item=item,
+            versions=dict(versions),
+        )
+
+    size_bytes = len(json.dumps(arguments))
+    if size_bytes > _ARGUMENTS_BYTES:
+        return made({"omitted": f"{size_bytes} bytes of arguments"})
+    return made(arguments)
 
 
 def _named(leaf: Input | FileInput) -> str:
     return f"file {leaf.digest.hex}" if isinstance(leaf, FileInput) else "an earlier step's value"
+
+
+def _plain(tree: Any) -> Any:
+    """The tree with numbers that JSON cannot say as their names."""
+    if isinstance(tree, dict):
+        return {name: _plain(value) for name, value in tree.items()}
+    if isinstance(tree, list):
+        return [_plain(value) for value in tree]
+    return str(tree) if isinstance(tree, float) and not math.isfinite(tree) else tree

@@ -1,6 +1,6 @@
 """Gives a run its own files: each encoded once per key, then copied or reflinked out of the store.
 
-It names files and never computes a value that the caller has not settled.
+It never computes a value, and reads none whose files are kept already.
 """
 
 from __future__ import annotations
@@ -8,104 +8,149 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from restrike.errors import Refused, Shortfall
-from restrike.keys import Digest, digest
+from restrike.keys import Record, Unkeyable, digest
 from restrike.media.provenance import Provenance
 from restrike.store.blobs import Damaged
 from restrike.store.entry import Entry
 from restrike.store.files import write_file
 from restrike.store.store import Store
-from restrike.store.values import blobs_of, pack
+from restrike.store.values import blobs_of, pack, tree_digest, tree_of
 from restrike.workflow.encoding import Encoding, default_suffix, encode_key, encoded
 from restrike.workflow.graph import Action
+from restrike.workflow.naming import file_name
 from restrike.workflow.provenance import provenance_of
+from restrike.workflow.results import MEDIA
 from restrike.workflow.runs import FileRecord, RunFolder
+from restrike.workflow.values import Clip, Sound
 
 
-def publish_files(
-    action: Action,
-    value: Callable[[], Any],
-    whole: Digest | None,
-    store: Store,
-    folder: RunFolder,
-    versions: Mapping[str, str],
-    hold: Callable[[Entry], None],
-) -> tuple[FileRecord, ...]:
-    """Write the files of one action; a list becomes one file an item."""
-    found = value()
-    items = list(found) if isinstance(found, list | tuple) else [found]
-    records = []
-    for index, item in enumerate(items):
-        encoding = Encoding(
-            suffix=action.result.container or default_suffix(item), options=action.result.options
-        )
-        name = file_name(action, encoding.suffix, index if isinstance(found, list | tuple) else None)
-        item_digest = whole if item is found and whole is not None else pack(item).digest
-        provenance = provenance_of(action, index, versions)
-        records.append(_publish(item, item_digest, encoding, provenance, store, folder, name, hold))
-    return tuple(records)
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One file to be: what is known of its value without reading it, and how to get the value.
+
+    `tree` is the value in its stored form, None for one that has no digest.
+    """
+
+    tree: Any
+    value: Callable[[], Any]
+    encoding: Encoding
+    provenance: Provenance | None
+    name: str
 
 
-def file_name(action: Action, suffix: str, index: int | None) -> str:
-    """The name of a file relative to the run's folder: folder, base name, member, item."""
-    base = action.result.name or action.step.replace("/", "-")
-    member = action.id.removeprefix(action.step).strip("[]")
-    parts = [base, *([_safe(member)] if member else []), *([str(index)] if index is not None else [])]
-    return str(PurePosixPath(action.result.folder or ".") / f"{'-'.join(parts)}.{suffix}")
+@dataclass(frozen=True, kw_only=True)
+class Publisher:
+    """Writes the files of one run. `hold` keeps an entry from eviction, `check` may raise to cancel."""
 
+    store: Store
+    folder: RunFolder
+    scope: str
+    hold: Callable[[Entry], None]
+    check: Callable[[], None]
 
-def _safe(text: str) -> str:
-    kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:60].strip(".-")
-    # Two names that clean to one text still get two files.
-    return kept if kept == text else f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    def publish(
+        self, action: Action, document: bytes | None, value: Callable[[], Any], versions: Mapping[str, str]
+    ) -> tuple[FileRecord, ...]:
+        """Write the files of an action: one, or one for each item of a list of clips or sounds.
 
+        `document` is the value's stored form, if it is kept; `value` gives the value itself, if it is needed.
+        """
+        tree = tree_of(document) if document is not None else _tree(value())
+        return tuple(self._write(item) for item in _items(action, tree, value, versions))
 
-def _publish(
-    item: Any,
-    item_digest: Digest,
-    encoding: Encoding,
-    provenance: Provenance | None,
-    store: Store,
-    folder: RunFolder,
-    name: str,
-    hold: Callable[[Entry], None],
-) -> FileRecord:
-    import numpy as np
+    def _write(self, item: Item) -> FileRecord:
+        if item.tree is None:
+            return self._encoded(item, None)
+        key = encode_key(tree_digest(item.tree), item.encoding, item.provenance, self.scope)
+        with self.store.flight(key, self.check) as entry:
+            if entry is not None:
+                self.hold(entry)
+                (blob,) = blobs_of(entry.document)
+                target = self.folder.path / item.name
+                try:
+                    self.store.blobs.publish(blob, target)
+                except Damaged:
+                    self.store.remove(key)
+                else:
+                    return FileRecord(
+                        file=item.name,
+                        key=key.digest.hex,
+                        sha256=blob.hex,
+                        size_bytes=target.stat().st_size,
+                        reused=True,
+                    )
+            return self._encoded(item, key.digest.hex, partial(self._keep, key, item.encoding))
 
-    key = encode_key(item_digest, encoding, provenance)
-    target = folder.path / name
-
-    def record(data_digest: str, size_bytes: int, *, reused: bool) -> FileRecord:
-        return FileRecord(
-            file=name, key=key.digest.hex, sha256=data_digest, size_bytes=size_bytes, reused=reused
-        )
-
-    with store.flight(key) as entry:
-        if entry is not None:
-            hold(entry)
-            (blob,) = blobs_of(entry.document)
-            try:
-                store.blobs.publish(blob, target)
-                return record(blob.hex, target.stat().st_size, reused=True)
-            except Damaged:
-                store.remove(key)
+    def _encoded(
+        self, item: Item, key: str | None, keep: Callable[[bytes, float], None] = lambda data, seconds: None
+    ) -> FileRecord:
+        value = item.value()
         began = time.perf_counter()
-        data = encoded(item, encoding, provenance)
+        data = encoded(value, item.encoding, item.provenance)
+        keep(data, time.perf_counter() - began)
+        write_file(self.folder.path / item.name, data)
+        return FileRecord(
+            file=item.name,
+            key=key,
+            sha256=hashlib.sha256(data).hexdigest(),
+            size_bytes=len(data),
+            reused=False,
+        )
+
+    def _keep(self, key: Any, encoding: Encoding, data: bytes, seconds: float) -> None:
+        import numpy as np
+
         try:
-            kept = store.put(
+            kept = self.store.put(
                 key,
                 np.frombuffer(data, dtype=np.uint8),
-                seconds=time.perf_counter() - began,
+                seconds=seconds,
                 label=f"encode {encoding.suffix}",
-                origin=folder.name,
+                origin=self.folder.name,
                 family=digest("encode-family", "1", [encoding.suffix]),
             )
-            hold(kept.entry)
+            self.hold(kept.entry)
         except (Refused, Shortfall):
             # A run's own file does not need the store; the next run encodes it again.
             pass
-        write_file(target, data)
-        return record(hashlib.sha256(data).hexdigest(), len(data), reused=False)
+
+
+def _tree(value: Any) -> Any:
+    try:
+        return tree_of(pack(value).document)
+    except Unkeyable:
+        return None
+
+
+def _items(
+    action: Action, tree: Any, value: Callable[[], Any], versions: Mapping[str, str]
+) -> tuple[Item, ...]:
+    shown = value() if tree is None else tree
+    several = isinstance(shown, list | tuple) and bool(shown) and all(map(_is_media, shown))
+    found = list(shown) if several else [shown]
+    return tuple(
+        Item(
+            tree=None if tree is None else part,
+            value=(lambda at=index: value()[at]) if several else value,
+            encoding=(encoding := _encoding(action, part)),
+            provenance=provenance_of(action, index, versions) if encoding.suffix in MEDIA else None,
+            name=file_name(action, encoding.suffix, index if several else None),
+        )
+        for index, part in enumerate(found)
+    )
+
+
+def _encoding(action: Action, shown: Any) -> Encoding:
+    suffix = action.result.container or default_suffix(shown)
+    return Encoding(suffix=suffix, options=action.result.options)
+
+
+def _is_media(shown: Any) -> bool:
+    if isinstance(shown, Record):
+        return shown.name in (Clip.key_name, Sound.key_name)
+    return isinstance(shown, Clip | Sound)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +17,12 @@ from restrike.keys import Digest
 from restrike.store.blobs import Damaged
 from restrike.store.entry import Entry
 from restrike.store.store import Store
-from restrike.store.values import pack
 from restrike.workflow.execution import Executor
 from restrike.workflow.graph import Action, FileInput, Graph, Input, filled
-from restrike.workflow.publishing import publish_files
-from restrike.workflow.runs import Manifest, RunFolder, StepRecord, begun, with_step
-from restrike.workflow.settling import Reuse, Settled, origin_of, settle, versions_of
+from restrike.workflow.held import Held
+from restrike.workflow.publishing import Publisher
+from restrike.workflow.runs import FileRecord, Manifest, RunFolder, StepRecord, begun, with_step
+from restrike.workflow.settling import Reuse, Settled, digest_of, origin_of, settle, versions_of
 from restrike.workflow.values import field_of, revived
 
 
@@ -52,7 +53,10 @@ RunEvent = StepBegan | StepEnded | Audited
 
 @dataclass(kw_only=True)
 class Run:
-    """One run of one graph. `watch` sees its events, `check` may raise to cancel it."""
+    """One run of one graph. `watch` sees its events, `check` may raise to cancel it.
+
+    `earlier` are the finished steps of the same run before it was interrupted.
+    """
 
     graph: Graph
     store: Store
@@ -60,141 +64,140 @@ class Run:
     executor: Executor
     reuse: Reuse = field(default_factory=Reuse)
     audit: bool = False
+    earlier: tuple[StepRecord, ...] = ()
     watch: Callable[[RunEvent], None] = lambda event: None
     check: Callable[[], None] = lambda: None
+    held: Held = field(default_factory=Held)
+    _manifest: Manifest = field(init=False)
+    _publisher: Publisher = field(init=False)
     _digests: dict[str, Digest] = field(default_factory=dict, init=False)
     _entries: dict[str, Entry] = field(default_factory=dict, init=False)
-    _values: dict[str, Any] = field(default_factory=dict, init=False)
+    _repaired: dict[str, Settled] = field(default_factory=dict, init=False)
     _readers: Counter[str] = field(default_factory=Counter, init=False)
 
     def execute(self) -> Manifest:
         """Run to the end; raises what made it fail, after noting it in the manifest."""
-        manifest = begun(self.folder, self.graph.name, self.graph.seed, self.graph.variables)
-        self.folder.write(manifest)
-        self._readers.update(i.action for action in self.graph.actions for i in action.inputs())
+        graph = self.graph
+        self._write(begun(self.folder, graph.name, graph.seed, graph.variables, self.earlier))
+        self._readers.update(i.action for action in graph.actions for i in action.inputs())
         with self.store.holding(self.folder.name) as hold:
-            for action in self.graph.actions:
+            self._publisher = Publisher(
+                store=self.store, folder=self.folder, scope=graph.scope, hold=hold, check=self.check
+            )
+            for action in graph.actions:
                 try:
-                    manifest = with_step(manifest, self._step(action, hold))
+                    self._step(action)
                 except BaseException as error:
-                    self._fail(manifest, action, error)
+                    self._fail(action, error)
                     raise
-                self.folder.write(manifest)
-        manifest = replace(manifest, status="finished", ended=time.time())
-        self.folder.write(manifest)
-        return manifest
+        self._write(replace(self._manifest, status="finished", ended=time.time()))
+        return self._manifest
 
-    def _fail(self, manifest: Manifest, action: Action, error: BaseException) -> None:
+    def _write(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self.folder.write(manifest)
+
+    def _fail(self, action: Action, error: BaseException) -> None:
         failure = typed(error)
         status = "cancelled" if isinstance(failure, Cancelled) else "failed"
         record = StepRecord(
             action=action.id, label=action.operation.label, status=status, seconds=0.0, reason=failure.message
         )
         ended = replace(
-            with_step(manifest, record),
+            with_step(self._manifest, record),
             status=status,
             ended=time.time(),
             error=f"{action.id}: {failure.message}",
         )
-        self.folder.write(ended)
+        # A disk too full for the manifest must not hide what went wrong.
+        with suppress(RestrikeError):
+            self._write(ended)
 
-    def _step(self, action: Action, hold: Callable[[Entry], None]) -> StepRecord:
+    def _step(self, action: Action) -> None:
         self.check()
         self.watch(StepBegan(action=action))
-        settled = settle(
+        settled = self._settle(action, self.reuse)
+        self._note(action, settled)
+        if self.audit and settled.status == "reused":
+            same = digest_of(self._compute(action)) == settled.digest
+            self.watch(Audited(action=action.id, same=same))
+        record = self._record(action, settled)
+        self._release(action)
+        self._write(with_step(self._manifest, record))
+        self.watch(StepEnded(record=record))
+
+    def _settle(self, action: Action, reuse: Reuse) -> Settled:
+        return settle(
             self.graph,
             action,
             self.store,
             self._digests,
             self._compute,
-            reuse=self.reuse,
+            reuse=reuse,
             origin=origin_of(self.folder.name, self.executor.versions()),
             check=self.check,
         )
-        self._note(action, settled, hold)
-        if self.audit and settled.status == "reused":
-            same = pack(self._compute(action)).digest == settled.digest
-            self.watch(Audited(action=action.id, same=same))
-        record = self._record(action, settled)
-        self._release(action)
-        self.watch(StepEnded(record=record))
-        return record
 
-    def _note(self, action: Action, settled: Settled, hold: Callable[[Entry], None]) -> None:
+    def _note(self, action: Action, settled: Settled) -> None:
         if settled.digest is not None:
             self._digests[action.id] = settled.digest
         if settled.entry is not None:
             self._entries[action.id] = settled.entry
-            hold(settled.entry)
+            self._publisher.hold(settled.entry)
         if settled.status != "reused" and (self._readers[action.id] or action.saves):
-            self._values[action.id] = settled.value
+            stored_bytes = settled.entry.size_bytes if settled.entry else None
+            self.held.hold(action.id, settled.value, stored_bytes=stored_bytes)
 
     def _record(self, action: Action, settled: Settled) -> StepRecord:
-        origin, versions = versions_of(settled.origin)
-        files = ()
+        files: tuple[FileRecord, ...] = ()
         if action.saves:
-            files = publish_files(
+            files = self._publisher.publish(
                 action,
+                settled.entry.document if settled.entry else None,
                 lambda: self._value(action.id),
-                settled.digest,
-                self.store,
-                self.folder,
-                versions or self.executor.versions(),
-                hold=lambda entry: None,
+                versions_of(settled.origin)[1] or self.executor.versions(),
             )
-        return StepRecord(
-            action=action.id,
-            label=action.operation.label,
-            status=settled.status,
-            seconds=round(settled.seconds, 6),
-            key=settled.key.key.digest.hex if settled.key else None,
-            value=settled.digest.hex if settled.digest else None,
-            origin=origin if settled.status == "reused" else "",
-            reason=settled.reason,
-            files=files,
-        )
+        # Writing the files may have found the kept value damaged, and computed it again.
+        return record_of(action, self._repaired.get(action.id, settled), files)
 
     def _release(self, action: Action) -> None:
         """Forget values that no later action reads."""
         for read in action.inputs():
             self._readers[read.action] -= 1
             if self._readers[read.action] <= 0:
-                self._values.pop(read.action, None)
+                self.held.drop(read.action)
         if not self._readers[action.id]:
-            self._values.pop(action.id, None)
+            self.held.drop(action.id)
 
     def _value(self, name: str) -> Any:
         """The value of a settled action: in memory, from the store, or computed again when it is damaged."""
-        if name not in self._values:
+        if name not in self.held:
+            entry = self._entries[name]
             try:
-                self._values[name] = revived(self.store.read(self._entries[name]))
-            except Damaged:
-                self._values[name] = self._again(name)
-        return self._values[name]
+                value = revived(self.store.read(entry))
+            except Damaged as error:
+                value = self._again(name, error)
+            self.held.hold(name, value, stored_bytes=entry.size_bytes)
+        return self.held[name]
 
-    def _again(self, name: str) -> Any:
+    def _again(self, name: str, lost: Damaged) -> Any:
         """Compute what the store lost; the value must be the one that others were keyed by."""
         action = self.graph.action(name)
-        settled = settle(
-            self.graph,
-            action,
-            self.store,
-            self._digests,
-            self._compute,
-            reuse=Reuse(),
-            origin=origin_of(self.folder.name, self.executor.versions()),
-            check=self.check,
-        )
+        settled = self._settle(action, Reuse(enabled=False))
         if settled.digest != self._digests[name]:
             raise Refused(
                 f"the kept value of '{name}' was damaged and computing it again gave another; "
                 "run again to use the new one"
             )
-        return (
-            settled.value
-            if settled.entry is None or settled.value is not None
-            else revived(self.store.read(settled.entry))
-        )
+        if settled.entry is not None:
+            self._entries[name] = settled.entry
+            self._publisher.hold(settled.entry)
+        repaired = replace(settled, reason=f"what was kept is damaged: {lost.message}")
+        self._repaired[name] = repaired
+        record = next((step for step in self._manifest.steps if step.action == name), None)
+        if record is not None:
+            self._write(with_step(self._manifest, record_of(action, repaired, record.files)))
+        return settled.value
 
     def _compute(self, action: Action) -> Any:
         arguments = filled(action.arguments, self._leaf)
@@ -222,10 +225,25 @@ class Run:
     def _check_inputs(self, action: Action) -> None:
         """Refuse the result of an action that changed what it was given."""
         for name in dict.fromkeys(i.action for i in action.inputs()):
-            known, value = self._digests.get(name), self._values.get(name)
-            if known is not None and name in self._values and pack(value).digest != known:
-                del self._values[name]
+            known = self._digests.get(name)
+            if known is not None and name in self.held and digest_of(self.held[name]) != known:
+                self.held.drop(name)
                 raise Refused(
                     f"{action.operation.label} changed its input '{name}'; "
                     "a task must leave its arguments alone"
                 )
+
+
+def record_of(action: Action, settled: Settled, files: tuple[FileRecord, ...]) -> StepRecord:
+    """What the manifest says of a settled action."""
+    return StepRecord(
+        action=action.id,
+        label=action.operation.label,
+        status=settled.status,
+        seconds=round(settled.seconds, 6),
+        key=settled.key.key.digest.hex if settled.key else None,
+        value=settled.digest.hex if settled.digest else None,
+        origin=versions_of(settled.origin)[0] if settled.status == "reused" else "",
+        reason=settled.reason,
+        files=files,
+    )

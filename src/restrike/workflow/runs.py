@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from restrike.errors import NotFound, Refused, typed
-from restrike.store.files import write_file
+from restrike.store.files import swap_file, write_file
 from restrike.store.owner import Owner
+from restrike.workflow.references import NAME
 
 MANIFEST, DEFINITION = "manifest.json", "workflow.json"
 SCHEMA = 1
@@ -24,10 +26,10 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class FileRecord:
-    """One file of a run: relative name, the key and digest of its bytes, and whether it was encoded anew."""
+    """One file of a run: relative name, key (if it has one) and digest of its bytes; encoded anew or not."""
 
     file: str
-    key: str
+    key: str | None
     sha256: str
     size_bytes: int
     reused: bool
@@ -105,6 +107,8 @@ class RunFolder:
     def open(cls, workspace: Path, name: str) -> RunFolder:
         """The folder of `workflow/number` or `workflow/latest`; raises NotFound, saying which exist."""
         workflow, _, number = name.partition("/")
+        if not re.fullmatch(NAME, workflow):
+            raise NotFound(f"'{name}' names no run; it is WORKFLOW/NUMBER or WORKFLOW/latest")
         parent = workspace / workflow
         numbers = sorted(path.name for path in _numbered(parent))
         if not numbers:
@@ -121,8 +125,9 @@ class RunFolder:
         write_file(self.path / DEFINITION, _json(tree))
 
     def write(self, manifest: Manifest) -> None:
-        """Replace the manifest, atomically."""
-        write_file(self.path / MANIFEST, _json(asdict(manifest)))
+        """Replace the manifest, atomically; durably when the run begins and ends."""
+        write = swap_file if manifest.status == "running" and manifest.steps else write_file
+        write(self.path / MANIFEST, _json(asdict(manifest)))
 
     def manifest(self) -> Manifest:
         """The manifest; raises NotFound or Refused."""
@@ -146,6 +151,8 @@ class RunFolder:
     def delete(self) -> None:
         """Remove the run with all its files; no other run and no kept result needs them."""
         self.check_ended()
+        if any(self.path.iterdir()) and not (self.definition().exists() or (self.path / MANIFEST).exists()):
+            raise Refused(f"'{self.name}' is a folder that no run made; it stays")
         shutil.rmtree(self.path)
 
     def check_ended(self) -> None:
@@ -166,8 +173,10 @@ def list_runs(workspace: Path) -> Iterator[RunFolder]:
                 yield RunFolder(path)
 
 
-def begun(folder: RunFolder, workflow: str, seed: int, variables: Mapping[str, Any]) -> Manifest:
-    """The manifest of a run that begins now, in this process."""
+def begun(
+    folder: RunFolder, workflow: str, seed: int, variables: Mapping[str, Any], steps: tuple[StepRecord, ...]
+) -> Manifest:
+    """The manifest of a run that begins now, in this process; `steps` were finished before."""
     return Manifest(
         run=folder.name,
         workflow=workflow,
@@ -176,13 +185,16 @@ def begun(folder: RunFolder, workflow: str, seed: int, variables: Mapping[str, A
         started=time.time(),
         seed=seed,
         variables=dict(variables),
+        steps=steps,
     )
 
 
 def with_step(manifest: Manifest, record: StepRecord) -> Manifest:
     """The manifest with one more step; a step that is settled anew replaces its earlier record."""
-    others = tuple(step for step in manifest.steps if step.action != record.action)
-    return replace(manifest, steps=(*others, record))
+    if any(step.action == record.action for step in manifest.steps):
+        steps = (record if step.action == record.action else step for step in manifest.steps)
+        return replace(manifest, steps=tuple(steps))
+    return replace(manifest, steps=(*manifest.steps, record))
 
 
 def _numbered(parent: Path) -> Iterator[Path]:

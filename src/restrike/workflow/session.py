@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from restrike.workflow.explain import Explanation, explain
 from restrike.workflow.graph import Graph
 from restrike.workflow.plan import Plan, plan
 from restrike.workflow.runner import Run, RunEvent
-from restrike.workflow.runs import Manifest, RunFolder
+from restrike.workflow.runs import Manifest, RunFolder, StepRecord
 from restrike.workflow.settling import Reuse
 from restrike.workflow.source import Source, read_file
 from restrike.workflow.workspace import scope_of
@@ -57,6 +58,11 @@ class Session:
     machine: Machine
     make_engine: Callable[[], Engine]
 
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine of all its runs: what one loaded serves the next."""
+        return self.make_engine()
+
     def graph(self, source: Source, asked: Asked, *, create: bool) -> Graph:
         """The expanded workflow, with the workspace's own scope; `create` names a new workspace."""
         found = expand(source, asked.values, self.workspace, self.machine, seed=asked.seed)
@@ -78,18 +84,26 @@ class Session:
         """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step."""
         folder = RunFolder.open(self.workspace, name)
         folder.check_ended()
-        source = read_file(folder.definition())
-        graph = self.graph(source, Asked(), create=True)
-        return self._execute(graph, folder, Asked(), watch or Watch())
+        finished = tuple(s for s in folder.manifest().steps if s.status in ("reused", "computed"))
+        graph = self.graph(read_file(folder.definition()), Asked(), create=True)
+        return self._execute(graph, folder, Asked(), watch or Watch(), finished)
 
-    def _execute(self, graph: Graph, folder: RunFolder, asked: Asked, watch: Watch) -> Manifest:
+    def _execute(
+        self,
+        graph: Graph,
+        folder: RunFolder,
+        asked: Asked,
+        watch: Watch,
+        earlier: tuple[StepRecord, ...] = (),
+    ) -> Manifest:
         run = Run(
             graph=graph,
             store=self.store,
             folder=folder,
-            executor=Executor(self.make_engine, watch.engine),
+            executor=Executor(lambda: self.engine, watch.engine),
             reuse=Reuse(enabled=asked.reuse, fresh=_fresh(asked)),
             audit=asked.audit,
+            earlier=earlier,
             watch=watch.run,
             check=watch.check,
         )

@@ -21,6 +21,7 @@ from restrike.workflow.graph import Action, Graph
 from restrike.workflow.keying import NotReused, StepKey, step_key
 
 Compute = Callable[[Action], Any]
+AGAIN = "asked to run again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,12 @@ class Reuse:
     enabled: bool = True
     fresh: frozenset[str] = frozenset()
 
+    def overrules(self, action: Action) -> str:
+        """Why an action is computed whatever is kept; empty when it is not."""
+        if action.step in self.fresh:
+            return AGAIN
+        return "" if self.enabled else "reuse is off"
+
 
 def settle(
     graph: Graph,
@@ -64,16 +71,17 @@ def settle(
         keys = _keyed(graph, action, digests)
     except (NotReused, Unkeyable) as error:
         return _uncached(action, compute, reason=str(error))
-    if not reuse.enabled or action.step in reuse.fresh:
-        if action.step in reuse.fresh:
-            store.remove(keys.key)
-        return _computed(action, store, keys, compute, origin)
+    asked = reuse.overrules(action)
+    if asked:
+        return _kept(
+            action, store, keys, _timed(action, compute), origin, replace=asked == AGAIN, reason=asked
+        )
     with store.flight(keys.key, check) as entry:
         if entry is not None:
             return Settled(
                 status="reused", seconds=0.0, digest=entry.value, key=keys, entry=entry, origin=entry.origin
             )
-        return _computed(action, store, keys, compute, origin)
+        return _kept(action, store, keys, _timed(action, compute), origin)
 
 
 def _keyed(graph: Graph, action: Action, digests: Mapping[str, Digest]) -> StepKey:
@@ -96,39 +104,53 @@ def _uncached(action: Action, compute: Compute, *, reason: str) -> Settled:
     try:
         digest = pack(value).digest
     except Unkeyable as error:
-        reason, digest = f"{reason}; {error}" if reason else str(error), None
+        reason, digest = _both(reason, str(error)), None
     return Settled(status="computed", seconds=seconds, digest=digest, value=value, reason=reason)
 
 
-def _computed(action: Action, store: Store, keys: StepKey, compute: Compute, origin: str) -> Settled:
-    value, seconds = _timed(action, compute)
-    label = action.operation.label
+def _kept(
+    action: Action,
+    store: Store,
+    keys: StepKey,
+    computed: tuple[Any, float],
+    origin: str,
+    *,
+    replace: bool = False,
+    reason: str = "",
+) -> Settled:
+    """Keep what was computed; a value that cannot be kept still serves this run, and says why."""
+    value, seconds = computed
+    known = {"status": "computed", "seconds": seconds, "key": keys, "value": value, "origin": origin}
     try:
-        kept = store.put(keys.key, value, seconds=seconds, label=label, origin=origin, family=keys.family)
+        if replace:
+            store.remove(keys.key)
+        kept = store.put(
+            keys.key,
+            value,
+            seconds=seconds,
+            label=action.operation.label,
+            origin=origin,
+            family=keys.family,
+        )
+        store.record_timing(action.operation.timing_label(action.arguments), seconds)
     except (Refused, Shortfall) as error:
-        try:
-            digest = pack(value).digest
-        except Unkeyable:
-            digest = None
-        reason = f"not kept: {error}"
-        return Settled(
-            status="computed", seconds=seconds, digest=digest, key=keys, value=value, reason=reason
-        )
-    store.record_timing(action.operation.timing_label(action.arguments), seconds)
+        return Settled(**known, digest=digest_of(value), reason=_both(reason, f"not kept: {error}"))
     if kept.other is not None:
-        reason = f"not deterministic: this time it gave {kept.other.short}, kept is {kept.entry.value.short}"
-        return Settled(
-            status="computed", seconds=seconds, digest=kept.other, key=keys, value=value, reason=reason
-        )
-    return Settled(
-        status="computed",
-        seconds=seconds,
-        digest=kept.entry.value,
-        key=keys,
-        entry=kept.entry,
-        value=value,
-        origin=origin,
-    )
+        differs = f"not deterministic: this time it gave {kept.other.short}, kept is {kept.entry.value.short}"
+        return Settled(**known, digest=kept.other, reason=_both(reason, differs))
+    return Settled(**known, digest=kept.entry.value, entry=kept.entry, reason=reason)
+
+
+def digest_of(value: Any) -> Digest | None:
+    """The digest of a value; None when it has none, so that nothing that reads it can be kept."""
+    try:
+        return pack(value).digest
+    except Unkeyable:
+        return None
+
+
+def _both(first: str, second: str) -> str:
+    return f"{first}; {second}" if first else second
 
 
 def versions_of(origin: str) -> tuple[str, Mapping[str, str]]:
