@@ -72,6 +72,7 @@ CALLS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "video.loop": lambda folder: {"clip": _sounding(), "count": 2, "ping_pong": True},
     "video.concat": lambda folder: {"clips": [disc(), _sounding()]},
     "video.crossfade": lambda folder: {"clips": [disc(), _sounding()], "seconds": 0.25},
+    "video.shots": lambda folder: {"clips": [disc(), disc(3)], "overlap": 0.25},
     "video.fade": lambda folder: {"clip": _sounding(), "fade_in": 0.2, "fade_out": 0.2},
     "video.speed": lambda folder: {"clip": _sounding(), "factor": 0.4, "between": "blend"},
     "video.rate": lambda folder: {"clip": _sounding(), "fps": 12, "between": "blend"},

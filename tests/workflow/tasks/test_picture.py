@@ -78,6 +78,12 @@ def test_a_crop_beyond_the_picture_is_refused() -> None:
         crop(disc(), 40, 8)
 
 
+def test_opacity_that_the_picture_cannot_hold_is_refused() -> None:
+    with pytest.raises(Refused, match="#ff000080 is not opaque, and the picture is"):
+        pad(picture(), 1, colour="#ff000080")
+    assert pad(glass(), 1, colour="#ff000080").frames_THWC[0, 0, 0].tolist() == [255, 0, 0, 128]
+
+
 def test_a_result_that_fills_the_memory_is_refused_beforehand() -> None:
     with pytest.raises(Refused, match="limit is"):
         resize(disc(100), 16384, 16384)

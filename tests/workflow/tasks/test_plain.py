@@ -29,6 +29,9 @@ def test_a_template_takes_its_values() -> None:
         ("{}", "asks for ''"),
         ("{a", "does not hold"),
         ("{a:d}", "does not hold"),
+        ("{a!r}", "no format that is known"),
+        ("{a:999999999}", "no format that is known"),
+        ("{a:{a}}", "does not hold"),
         ("nothing", "does not use a"),
     ],
 )

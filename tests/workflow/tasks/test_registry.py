@@ -92,6 +92,8 @@ def test_what_is_wrong_with_a_file_is_said(own: Path, tmp_path: Path) -> None:
         Tasks(holds("x = 1"))
     with pytest.raises(Refused, match=r"'text.join', which exists already"):
         Tasks(holds(OWN.replace("mine.noise", "text.join")))
+    with pytest.raises(Refused, match=r"'Half' is no name for a task"):
+        Tasks(holds(OWN.replace("mine.half", "Half")))
     with pytest.raises(NotFound, match=r"depends on 'other.txt'"):
         Tasks(holds(OWN.replace("table.txt", "other.txt")))
     with pytest.raises(Refused, match=r"'mine\.half', which exists already"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restrike.errors import Refused
 from restrike.workflow.tasks.between import by_flow, by_model
 from restrike.workflow.tasks.frames import length_of
-from restrike.workflow.tasks.joining import concat, crossfade, fade
+from restrike.workflow.tasks.joining import concat, crossfade, fade, shots
 from restrike.workflow.tasks.pace import interpolate, rate, speed
 from restrike.workflow.tasks.picture import pad, resize
 from restrike.workflow.tasks.sound import mux, tone
@@ -124,6 +124,17 @@ def test_sounds_cross_at_equal_power() -> None:
     assert made.sound is not None
     assert made.sound.seconds == pytest.approx(1.5)
     assert same(crossfade([first], 0.5), first)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(4, 9), min_size=1, max_size=4), st.sampled_from([0.0, 0.125, 0.25]))
+def test_shots_cover_every_frame_once(lengths: list[int], overlap: float) -> None:
+    clips = [disc(length, 8) for length in lengths]
+    found = shots(clips, overlap)
+    joined = crossfade(clips, overlap) if overlap else concat(clips)
+    assert [shot["start"] for shot in found] == [0, *(shot["stop"] for shot in found[:-1])]
+    assert found[-1]["stop"] == length_of(joined)
+    assert found[-1]["stop_seconds"] == length_of(joined) / 8
 
 
 def test_a_fade_goes_to_the_colour_and_comes_from_it() -> None:

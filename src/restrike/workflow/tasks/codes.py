@@ -8,7 +8,7 @@ from pydantic import Field
 
 from restrike.errors import Refused
 from restrike.workflow.tasks.extras import needed
-from restrike.workflow.tasks.frames import check_size, rgba_of
+from restrike.workflow.tasks.frames import check_size, fill_of
 from restrike.workflow.tasks.kinds import Colour
 from restrike.workflow.tasks.registry import task
 from restrike.workflow.values import Clip
@@ -49,5 +49,5 @@ def qr(
         raise Refused(f"a QR code with {correction} correction cannot hold {len(text)} characters") from error
     modules_HW = np.pad(np.array(code.matrix, np.uint8), border).repeat(scale, axis=0).repeat(scale, axis=1)
     check_size(1, *modules_HW.shape)
-    colours = np.array([rgba_of(light)[:3], rgba_of(dark)[:3]], np.uint8)
+    colours = np.array([fill_of(light, 3), fill_of(dark, 3)], np.uint8)
     return Clip(frames_THWC=colours[modules_HW][None])

@@ -63,15 +63,14 @@ def each_image(clip: Clip, change: Callable[[Image], Image]) -> Clip:
     """The clip with every frame changed by Pillow; frames that equal the one before are changed once."""
     import numpy as np
 
-    made: list[NDArray[np.uint8]] = []
-    before: NDArray[np.uint8] | None = None
-    for frame_HWC in clip.frames_THWC:
-        if before is None or not np.array_equal(frame_HWC, before):
-            made.append(pixels(change(image(frame_HWC))))
-        else:
-            made.append(made[-1])
-        before = frame_HWC
-    return with_frames(clip, np.stack(made))
+    first_HWC = pixels(change(image(clip.frames_THWC[0])))
+    out_THWC = np.empty((length_of(clip), *first_HWC.shape), np.uint8)
+    out_THWC[0] = first_HWC
+    for i in range(1, length_of(clip)):
+        frame_HWC = clip.frames_THWC[i]
+        again = np.array_equal(frame_HWC, clip.frames_THWC[i - 1])
+        out_THWC[i] = out_THWC[i - 1] if again else pixels(change(image(frame_HWC)))
+    return with_frames(clip, out_THWC)
 
 
 def image(frame_HWC: NDArray[np.uint8]) -> Image:
@@ -121,7 +120,9 @@ def rgba_of(colour: str) -> tuple[int, int, int, int]:
 
 
 def fill_of(colour: str, channels: int) -> tuple[int, ...]:
-    """The bytes of a colour for frames of three or four channels."""
+    """The bytes of a colour for frames of three or four channels; refuses opacity where there is none."""
+    if channels == 3 and rgba_of(colour)[3] != 255:
+        raise Refused(f"the colour {colour} is not opaque, and the picture is")
     return rgba_of(colour)[:channels]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
 
@@ -123,6 +123,46 @@ def _crossed(sounds: Sequence[Sound], overlap_s: float) -> Sound:
         crossing_CN = out_CN[:, -overlap:] * np.cos(angle_N) + sound.samples_CN[:, :overlap] * np.sin(angle_N)
         out_CN = np.concatenate([out_CN[:, :-overlap], crossing_CN, sound.samples_CN[:, overlap:]], axis=1)
     return samples.sound_of(out_CN, rate_hz)
+
+
+class Shot(TypedDict):
+    """Frames from `start` up to, but not with, `stop`, and the same in seconds."""
+
+    start: int
+    stop: int
+    start_seconds: float
+    stop_seconds: float
+
+
+@task("video.shots", epoch="1")
+def shots(clips: Clips, overlap: Seconds = 0.0) -> list[Shot]:
+    """Tell where each clip is found in what video.concat or video.crossfade makes of them.
+
+    Args:
+        clips: The same clips, in the same order.
+        overlap: The seconds of video.crossfade; 0 for video.concat.
+
+    Returns:
+        A list of tables, one a clip, that together cover all frames. A dissolve is shared half and half.
+
+    Example:
+        task: video.shots
+        arguments: {clips: "$step.many[*]"}
+        result: {container: json}
+    """
+    fps = one_rate(clips, "video.shots")
+    shared = max(1, round(overlap * fps)) if overlap else 0
+    found: list[Shot] = []
+    end = 0
+    for index, clip in enumerate(clips):
+        begins = end - shared if index else 0
+        end = begins + length_of(clip)
+        start = found[-1]["stop"] if found else 0
+        stop = end if index == len(clips) - 1 else end - shared // 2
+        if start >= stop:
+            raise Refused(f"clip {index} has {length_of(clip)} frames, fewer than its dissolves take")
+        found.append(Shot(start=start, stop=stop, start_seconds=start / fps, stop_seconds=stop / fps))
+    return found
 
 
 @task("video.fade", epoch="1")

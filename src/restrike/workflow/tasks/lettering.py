@@ -78,10 +78,10 @@ def write_text(
     x, y = corner_of(position, (width - 2 * margin, height - 2 * margin), size_of(overlay))
     letters_HWC, opacity_HW = layer(overlay, None, 0, opacity)
     corner = (x + margin + left, y + margin + top)
-    frames = (
-        laid(clip.frames_THWC[i], letters_HWC, opacity_HW, corner, "normal") for i in range(length_of(clip))
-    )
-    return with_frames(clip, np.stack(list(frames)))
+    out_THWC = np.empty_like(clip.frames_THWC)
+    for i in range(length_of(clip)):
+        out_THWC[i] = laid(clip.frames_THWC[i], letters_HWC, opacity_HW, corner, "normal")
+    return with_frames(clip, out_THWC)
 
 
 def lettering(text: str, pen: Pen) -> Image:

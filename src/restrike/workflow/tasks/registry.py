@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
-from restrike.errors import Crashed, NotFound, Refused, Unknown
+from restrike.errors import Crashed, NotFound, Refused, RestrikeError, Unknown
 from restrike.keys import Digest, file_digest
 from restrike.workflow.tasks import hints
 
 GROUP = "restrike.tasks"
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +88,9 @@ def task(
 
     `depends` names files beside a user's own task file that its output depends on too.
     """
+
+    if not _NAME.fullmatch(name):
+        raise Refused(f"'{name}' is no name for a task; write one such as mine.blend: lower case, with a dot")
 
     def register(function: F) -> F:
         function.__dict__["restrike_task"] = _Declared(
@@ -181,6 +186,8 @@ def _imported(path: Path, own: Digest) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
+        if isinstance(error, RestrikeError):
+            raise
         raise Crashed(f"'{path}' failed on import: {type(error).__name__}: {error}") from error
     return module
 

@@ -85,8 +85,7 @@ def motion(clip: Clip) -> float:
     """Mean difference of grey from frame to frame, from 0 to 1; 0 for a picture."""
     import numpy as np
 
-    greys = list(_greys(clip))
-    changes = [float(np.abs(b - a).mean()) / 255 for a, b in pairwise(greys)]
+    changes = [float(np.abs(b - a).mean()) / 255 for a, b in pairwise(_greys(clip))]
     return _mean(changes) if changes else 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import string
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from restrike.workflow.tasks.registry import task
 
 Scalar = str | int | float | bool
 Weights = list[Annotated[float, Field(ge=0)]]
+_LONG = re.compile(r"\d{4}")  # a width or precision of thousands would fill the memory
 Parts = Annotated[list[Scalar], Field(max_length=10_000)]
 
 
@@ -35,10 +37,10 @@ def template(template: str, values: dict[str, Scalar]) -> str:
     out: list[str] = []
     used: set[str] = set()
     try:
-        for literal, name, form, _ in string.Formatter().parse(template):
+        for literal, name, form, conversion in string.Formatter().parse(template):
             out.append(literal)
             if name is not None:
-                out.append(format(_value(name, values), form or ""))
+                out.append(_formatted(_value(name, values), form or "", conversion))
                 used.add(name)
     except ValueError as error:
         raise Refused(f"the template does not hold: {error}") from error
@@ -53,6 +55,12 @@ def _value(name: str, values: dict[str, Scalar]) -> Scalar:
     if name not in values:
         raise Refused(f"the template asks for '{name}'; there are {', '.join(values) or 'no values'}")
     return values[name]
+
+
+def _formatted(value: Scalar, form: str, conversion: str | None) -> str:
+    if conversion is not None or _LONG.search(form):
+        raise ValueError(f"'{form or conversion}' is no format that is known here")
+    return format(value, form)
 
 
 @task("text.join", epoch="1")
