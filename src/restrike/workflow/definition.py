@@ -88,7 +88,7 @@ Overlap = Annotated[
     ),
 ]
 Scale = Annotated[
-    float | str,
+    int | float | str,
     *_one_of(
         "a number or a reference",
         lambda value: isinstance(value, int | float) and not isinstance(value, bool),
@@ -162,6 +162,18 @@ class SchedulerSpec(Strict):
     options: Arguments = Field(default_factory=dict, description="Configuration values to change.")
 
 
+class QuantizationSpec(Strict):
+    """Weights of a pipeline held in fewer bits."""
+
+    class_: str = Field(
+        alias="class", description="A configuration class: TorchAoConfig, BitsAndBytesConfig, QuantoConfig."
+    )
+    options: Arguments = Field(default_factory=dict, description="Its options; an object is {class: .., ..}.")
+    components: list[str] | None = Field(
+        default=None, min_length=1, description="Which components; the denoisers if left out."
+    )
+
+
 class PipelineSpec(Strict):
     """A diffusers pipeline: what to load and how."""
 
@@ -170,12 +182,13 @@ class PipelineSpec(Strict):
         default=None, alias="class", description="Another pipeline class of diffusers."
     )
     precision: Literal["float32", "bfloat16", "float16"] | None = None
-    load: Arguments = Field(default_factory=dict, description="Options of from_pretrained, such as variant.")
+    load: Arguments = Field(
+        default_factory=dict,
+        description="variant: the weights' variant; COMPONENT: null leaves a component out.",
+    )
     scheduler: SchedulerSpec | None = None
     loras: list[LoraSpec] = Field(default_factory=list)
-    quantization: Arguments | None = Field(
-        default=None, description="Configuration class by name and options."
-    )
+    quantization: QuantizationSpec | None = None
     offload: Literal["none", "model", "sequential", "group"] = "none"
     attention: str | None = Field(default=None, description="An attention backend of diffusers.")
 

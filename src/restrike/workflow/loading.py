@@ -11,7 +11,7 @@ from typing import Any
 
 from restrike.errors import NotFound, Refused, typed
 from restrike.workflow.findings import Finding, Findings, InvalidWorkflow, Place
-from restrike.workflow.yaml_nodes import MAX_DEPTH, MAX_VALUES, read_yaml
+from restrike.workflow.yaml_nodes import MAX_DEPTH, MAX_VALUES, TooMany, read_yaml
 
 MAX_FILE_BYTES = 4 << 20
 
@@ -97,6 +97,8 @@ def _yaml(text: str, findings: Findings) -> Any:
         raise _invalid(place, f"not YAML: {' '.join(str(error.problem or error.context).split())}") from error
     except YAMLError as error:
         raise _invalid("", f"not YAML: {' '.join(str(error).split())}") from error
+    except TooMany as error:
+        raise _invalid("", str(error)) from error
     except RecursionError as error:
         raise _invalid("", f"not YAML: nested deeper than {MAX_DEPTH}") from error
 

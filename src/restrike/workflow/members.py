@@ -64,7 +64,8 @@ def cleaned(text: str) -> str:
     if kept == text and kept:
         return kept
     # Two texts that are cleaned to one are still two entries.
-    return f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".lstrip("-")
+    mark = hashlib.sha256(text.encode()).hexdigest()[:6]
+    return f"{kept[: _MAX_NAME - 7]}-{mark}".strip("- ")
 
 
 def _axis(written: Any, resolver: Resolver, place: Place) -> _Axis | None:

@@ -16,6 +16,7 @@ from restrike.workflow.definition import (
     Definition,
     LoraSpec,
     PipelineSpec,
+    QuantizationSpec,
     ResultSpec,
     ReuseSpec,
     SchedulerSpec,
@@ -30,6 +31,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "pipeline": PipelineSpec,
     "scheduler": SchedulerSpec,
     "loras": LoraSpec,
+    "quantization": QuantizationSpec,
     "reuse": ReuseSpec,
     "workflow": Definition,
 }

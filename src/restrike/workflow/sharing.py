@@ -16,6 +16,7 @@ from restrike.cards.card import ModelCard
 from restrike.workflow.elision import Draft
 from restrike.workflow.findings import Findings, Place
 from restrike.workflow.operations.generate import Generate
+from restrike.workflow.operations.pipeline import PipelineCall
 from restrike.workflow.operations.site import Built, Site
 from restrike.workflow.source import Source
 from restrike.workflow.workspace_files import WorkspaceFiles
@@ -44,6 +45,7 @@ class Shared:
     sources: dict[Path, Source] = field(default_factory=dict)
     _cards: dict[str, ModelCard] = field(default_factory=dict)
     _generates: dict[tuple[int, str], Generate] = field(default_factory=dict)
+    _pipelines: dict[str, PipelineCall] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> WorkspaceFiles:
@@ -74,11 +76,14 @@ class Shared:
             device=machine.device,
             precision=machine.precision,
             card=self._card,
+            note=lambda text: self.notices.setdefault(text),
         )
 
     def once(self, built: Built) -> Built:
         """The same with one operation for all steps of a card, so that its weights are looked at once."""
         operation = built.operation
+        if isinstance(operation, PipelineCall):
+            return replace(built, operation=self._pipelines.setdefault(repr(operation), operation))
         if not isinstance(operation, Generate):
             return built
         key = (id(operation.card), operation.precision)

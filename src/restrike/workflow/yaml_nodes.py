@@ -19,7 +19,7 @@ from yaml.scanner import Scanner
 
 from restrike.workflow.findings import Findings, Place
 
-MAX_VALUES = 200_000
+MAX_VALUES = 100_000
 MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
@@ -36,8 +36,28 @@ _SCALARS: dict[str, tuple[str, str]] = {
 }
 
 
+class TooMany(Exception):
+    """A text with more values than a workflow may have."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MAX_VALUES} values, counting each use of an alias")
+
+
 class _Core(BaseResolver):
-    """Plain scalars by the core schema, and `<<` for mappings that are written once and used often."""
+    """Plain scalars by the core schema, and `<<` for mappings that are written once and used often.
+
+    It is asked once for each node, so it counts them while they are still being made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = MAX_VALUES
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMany
+        return super().resolve(kind, value, implicit)
 
 
 for _name, (_form, _heads) in _SCALARS.items():
@@ -73,14 +93,14 @@ def read_yaml(text: str, findings: Findings) -> Any:
 
     Raises:
         yaml.YAMLError: the text is not YAML.
+        TooMany: it holds too much, or an alias stands for too much.
         RecursionError: it nests deeper than the parser follows.
     """
     node = _composer(text).get_single_node()
     if node is None:
         return None
     if _weight(node, {}, ()) > MAX_VALUES:
-        findings.add((), f"more than {MAX_VALUES} values, counting each use of an alias")
-        return None
+        raise TooMany
     return _Reading(findings).value(node, ())
 
 

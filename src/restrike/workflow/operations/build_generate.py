@@ -78,13 +78,11 @@ def _count(value: Any, site: Site) -> int:
 
 def _examined(card: ModelCard, now: dict[str, Any], later: Mapping[str, Any], site: Site) -> Examined:
     """The constants held against the card; what comes later stands aside, or as something of its kind."""
-    stand_ins: dict[str, Any] = {}
+    stand_ins: dict[str, Any] = {PROMPT: "" if card.takes_call_arguments else "a picture"}
     if IMAGE in later:
         import numpy as np
 
         stand_ins[IMAGE] = np.zeros((1, 1, 3), np.uint8)
-    if PROMPT not in now:
-        stand_ins[PROMPT] = "" if card.takes_call_arguments else "a picture"
     examined = examine(card, Request(**(stand_ins | now)))
     _note(examined.faults, now, later, site)
     if examined.arguments is None:
