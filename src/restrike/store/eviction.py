@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from restrike.keys import Digest
 from restrike.store.blobs import Blobs
@@ -18,6 +18,21 @@ from restrike.store.schema import Database, entries, entry_blobs, held, meta
 
 _ORPHAN_AGE_S = 3600
 _CLOCK = "clock"
+
+# Built once: a run holds an entry for each of its steps and files.
+_HOLD = insert(held).prefix_with("OR IGNORE")
+_USE = (
+    update(entries)
+    .where(entries.c.digest == bindparam("entry_used"))
+    .values(
+        uses=entries.c.uses + 1,
+        used=bindparam("now"),
+        priority=select(func.coalesce(func.max(meta.c.value), 0.0))
+        .where(meta.c.name == _CLOCK)
+        .scalar_subquery()
+        + (entries.c.uses + 1) * entries.c.seconds / func.max(entries.c.size_bytes, 1),
+    )
+)
 
 
 class Eviction:
@@ -35,18 +50,8 @@ class Eviction:
     def hold(self, lease: str, digest: Digest) -> None:
         """Note that a lease needs an entry, so that no collection removes it, and count the use."""
         with self._database.write() as connection:
-            connection.execute(insert(held).prefix_with("OR IGNORE").values(lease=lease, entry=digest.hex))
-            clock = select(func.coalesce(func.max(meta.c.value), 0.0)).where(meta.c.name == _CLOCK)
-            worth = (entries.c.uses + 1) * entries.c.seconds / func.max(entries.c.size_bytes, 1)
-            connection.execute(
-                update(entries)
-                .where(entries.c.digest == digest.hex)
-                .values(
-                    uses=entries.c.uses + 1,
-                    used=time.time(),
-                    priority=clock.scalar_subquery() + worth,
-                )
-            )
+            connection.execute(_HOLD, {"lease": lease, "entry": digest.hex})
+            connection.execute(_USE, {"entry_used": digest.hex, "now": time.time()})
 
     def shrink(self, limit_bytes: int, spare: Digest | None = None) -> tuple[int, int]:
         """Evict until the blobs fit the limit: how many entries went, and how many bytes became free."""

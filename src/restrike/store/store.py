@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, bindparam, delete, func, insert, select, update
 
 from restrike.errors import NotFound, Refused
 from restrike.keys import Digest, Key
@@ -27,6 +27,10 @@ from restrike.store.values import blobs_of, pack, unpack
 
 DEFAULT_LIMIT_BYTES = 50 << 30
 _TIMINGS_KEPT = 50
+
+# Built once: a plan asks them for each of its steps.
+_BY_DIGEST = select(entries).where(entries.c.digest == bindparam("wanted"))
+_BY_FAMILY = select(entries.c.digest).where(entries.c.family == bindparam("wanted")).limit(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +64,7 @@ class Store:
     def lookup(self, key: Key) -> Entry | None:
         """The result kept under exactly this key."""
         with self._database.read() as connection:
-            row = connection.execute(select(entries).where(entries.c.digest == key.digest.hex)).one_or_none()
+            row = connection.execute(_BY_DIGEST, {"wanted": key.digest.hex}).one_or_none()
         # Two keys of one digest would be a broken hash; the stored key says which of them this is.
         return _entry(row) if row is not None and row.encoding == key.encoding else None
 
@@ -206,10 +210,7 @@ class Store:
     def has_family(self, family: Digest) -> bool:
         """Whether some result is kept whose key says the same but for its inputs."""
         with self._database.read() as connection:
-            found = connection.execute(
-                select(entries.c.digest).where(entries.c.family == family.hex).limit(1)
-            )
-            return found.first() is not None
+            return connection.execute(_BY_FAMILY, {"wanted": family.hex}).first() is not None
 
     def record_timing(self, label: str, seconds: float) -> None:
         """Remember how long an operation took; outlives the result itself."""
