@@ -1,0 +1,85 @@
+"""Tasks that the tests of runs allow by file. Each call leaves a line in a log, so that calls can be counted."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from restrike.workflow.tasks.registry import task
+
+
+def note(log: str, line: str) -> None:
+    with Path(log).open("a") as file:
+        file.write(f"{line}\n")
+
+
+@task("own.shout", epoch="1")
+def shout(text: str, log: str) -> str:
+    """Capitals."""
+    note(log, "shout")
+    return text.upper()
+
+
+@task("own.slow", epoch="1")
+def slow(text: str, log: str, gate: str) -> str:
+    """The text, once the file `gate` exists; the line in the log is the process."""
+    note(log, str(os.getpid()))
+    while not Path(gate).exists():
+        time.sleep(0.02)
+    return text
+
+
+@task("own.counted", epoch="1", side_effects=True)
+def counted(log: str) -> int:
+    """How often it was called."""
+    note(log, "counted")
+    return len(Path(log).read_text().splitlines())
+
+
+@task("own.random", epoch="1", draws=True)
+def random(seed: int, log: str) -> int:
+    """A number of the seed."""
+    note(log, "random")
+    return seed * 2 + 1
+
+
+@task("own.spoil", epoch="1")
+def spoil(numbers: list[Any]) -> int:
+    """Changes what it was given."""
+    numbers.append(0)
+    return len(numbers)
+
+
+@task("own.list", epoch="1")
+def listed(count: int) -> list[int]:
+    """Numbers."""
+    return list(range(count))
+
+
+@task("own.nan", epoch="1")
+def nan() -> float:
+    """What is not equal to itself."""
+    return math.nan
+
+
+@task("own.fails", epoch="1")
+def fails(text: str, unless: str) -> str:
+    """Fails until the file `unless` exists."""
+    if not Path(unless).exists():
+        raise ValueError("not yet")
+    return text
+
+
+@task("own.clock", epoch="1")
+def clock() -> float:
+    """Another value each time, though it declares nothing."""
+    return time.time()
+
+
+@task("own.first", epoch="1")
+def first(text: str) -> str:
+    """The first letter: equal for texts that begin alike."""
+    return text[:1]
