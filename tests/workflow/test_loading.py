@@ -134,6 +134,14 @@ def test_two_documents_are_one_too_many() -> None:
     assert "not YAML" in next(iter(faults("a: 1\n---\nb: 2\n").values()))
 
 
+def test_a_reference_with_brackets_that_lacks_its_quotes_is_explained() -> None:
+    (message,) = faults("arguments: {clips: $step.many[*]}\n").values()
+    assert message.endswith('a reference with brackets is in quotes: "$step.many[*]"')
+    assert load_text('arguments: {clips: "$step.many[*]"}')
+    assert load_text("arguments:\n  clips: $step.many[*]\n")
+    assert "quotes" not in next(iter(faults("arguments: {clips: a[*]}\n").values()))
+
+
 # What is hostile.
 
 

@@ -50,6 +50,18 @@ def _one_of(words: str, accepts: Callable[[Any], bool], schema: dict[str, Any]) 
     return PlainValidator(check), WithJsonSchema({"anyOf": [schema, _REFERENCE]})
 
 
+def _choice(*names: str) -> tuple[Any, Any]:
+    """One of some words, or a reference that stands for one."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and (value in names or value.startswith("$")):
+            return value
+        listed = ", ".join(f"'{name}'" for name in names[:-1])
+        raise ValueError(f"input should be {listed} or '{names[-1]}', not {shown(value)}")
+
+    return PlainValidator(check), WithJsonSchema({"anyOf": [{"enum": list(names)}, _REFERENCE]})
+
+
 def _whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -103,6 +115,8 @@ ForEach = Annotated[
         {"anyOf": [{"type": "array", "minItems": 1}, {"type": "object", "minProperties": 1}]},
     ),
 ]
+Precision = Annotated[str, *_choice("float32", "bfloat16", "float16")]
+Offload = Annotated[str, *_choice("none", "model", "sequential", "group")]
 Arguments = dict[str, JsonValue]
 TypeName = Literal["text", "integer", "number", "boolean", "list", "table", "file", "any"]
 TYPES = get_args(TypeName)
@@ -181,7 +195,7 @@ class PipelineSpec(Strict):
     class_: str | None = Field(
         default=None, alias="class", description="Another pipeline class of diffusers."
     )
-    precision: Literal["float32", "bfloat16", "float16"] | None = None
+    precision: Precision | None = Field(default=None, description="The dtype of its weights.")
     load: Arguments = Field(
         default_factory=dict,
         description="variant: the weights' variant; COMPONENT: null leaves a component out.",
@@ -189,7 +203,7 @@ class PipelineSpec(Strict):
     scheduler: SchedulerSpec | None = None
     loras: list[LoraSpec] = Field(default_factory=list)
     quantization: QuantizationSpec | None = None
-    offload: Literal["none", "model", "sequential", "group"] = "none"
+    offload: Offload = Field(default="none", description="What waits off the GPU until it is used.")
     attention: str | None = Field(default=None, description="An attention backend of diffusers.")
 
 

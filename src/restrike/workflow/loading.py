@@ -94,13 +94,23 @@ def _yaml(text: str, findings: Findings) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise _invalid(place, f"not YAML: {' '.join(str(error.problem or error.context).split())}") from error
+        hint = _hint(text, mark.line, mark.column) if mark else ""
+        problem = " ".join(str(error.problem or error.context).split())
+        raise _invalid(place, f"not YAML: {problem}{hint}") from error
     except YAMLError as error:
         raise _invalid("", f"not YAML: {' '.join(str(error).split())}") from error
     except TooMany as error:
         raise _invalid("", str(error)) from error
     except RecursionError as error:
         raise _invalid("", f"not YAML: nested deeper than {MAX_DEPTH}") from error
+
+
+def _hint(text: str, line: int, column: int) -> str:
+    """What people trip over most: brackets end a bare text inside braces."""
+    lines = text.splitlines()
+    written = lines[line][: column + 1] if line < len(lines) else ""
+    bracketed = written.endswith("[") and "$step." in written
+    return "; inside { } or [ ] a reference with brackets is in quotes: \"$step.many[*]\"" if bracketed else ""
 
 
 class _Copying:
