@@ -65,12 +65,12 @@ def test_without_a_picture_there_is_a_bar_alone(job: Job, engine: Engine) -> Non
     assert "4/4" in text
 
 
-def test_previews_come_about_sixteen_times_a_picture(job: Job) -> None:
+def test_previews_come_at_most_eight_times_a_picture(job: Job) -> None:
     def every(steps: int) -> int:
         longer = replace(job, arguments=replace(job.arguments, steps=steps))
         return LiveScreen(terminal(), longer, shows_picture=True).preview_every
 
-    assert [every(steps) for steps in (1, 16, 17, 50, 1000)] == [1, 1, 2, 4, 63]
+    assert [every(steps) for steps in (1, 8, 9, 50, 1000)] == [1, 1, 2, 7, 125]
     assert LiveScreen(terminal(), job, shows_picture=False).preview_every == 0
 
 

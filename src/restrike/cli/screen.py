@@ -17,6 +17,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from restrike.cli.job import Job
 
 REDRAWS_A_SECOND = 10
-PREVIEWS_A_PICTURE = 16
+PREVIEWS_A_PICTURE = 8
 _MARGIN = 2
 _MAX_PREVIEW_PX = 64
 _MAX_FINISHED_PX = 32
@@ -110,6 +111,13 @@ class PlainScreen:
         yield
 
 
+class TimeLeft(TimeRemainingColumn):
+    """'00:12 left', and nothing while it is not known."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.time_remaining is None else super().render(task).append(" left")
+
+
 class LiveScreen:
     """A bar over all steps and, where the terminal has the colours, the picture under it."""
 
@@ -122,8 +130,7 @@ class LiveScreen:
             TextColumn("{task.description}"),
             BarColumn(bar_width=32, complete_style="cyan", finished_style="cyan"),
             MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
+            TimeLeft(compact=True),
             console=console,
         )
         self._task: TaskID = self._progress.add_task("starting", total=None)
