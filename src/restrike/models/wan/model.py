@@ -110,12 +110,12 @@ class WanModel:
         return unknown_BCTHW[:, 0, :, ::height, ::width].flatten(1)
 
     def denoise(self, module: Any, inputs: Tensors) -> Tensor:
-        """The velocity, float32, in the latent's shape."""
+        """The velocity, in the latent's shape and the transformer's dtype."""
         latent_BCTHW = self._seen(inputs).to(inputs["context"].dtype)
         timestep = inputs["timestep"]
         if "noise_share" in inputs:
             timestep = inputs["noise_share"] * timestep.unsqueeze(-1)
-        return velocity(module, latent_BCTHW, timestep, inputs).float()
+        return velocity(module, latent_BCTHW, timestep, inputs)
 
     def _seen(self, inputs: Tensors) -> Tensor:
         return inputs["latent"]
