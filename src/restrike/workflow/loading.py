@@ -110,7 +110,8 @@ def _hint(text: str, line: int, column: int) -> str:
     lines = text.splitlines()
     written = lines[line][: column + 1] if line < len(lines) else ""
     bracketed = written.endswith("[") and "$step." in written
-    return "; inside { } or [ ] a reference with brackets is in quotes: \"$step.many[*]\"" if bracketed else ""
+    rule = "; inside { } or [ ] a reference with brackets is in quotes: \"$step.many[*]\""
+    return rule if bracketed else ""
 
 
 class _Copying:
