@@ -87,4 +87,5 @@ CARD = ModelCard(
     recipe=Recipe(method="flow matching", loop="denoise"),
     precisions=("float32", "bfloat16"),
     location=Packaged("restrike.models.shapes"),
+    example="a red circle moving left",
 )
