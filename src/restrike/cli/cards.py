@@ -73,6 +73,11 @@ def _lines(entry: dict[str, Any]) -> tuple[str, ...]:
         f"{makes}; {entry['sizes']}",
         f"weights: {entry['weights']}",
         f"licence: {entry['license']}",
+        *(
+            (f'try: restrike generate "{entry["example"]}" --card {entry["name"]}',)
+            if entry["example"]
+            else ()
+        ),
     )
 
 
