@@ -146,8 +146,7 @@ class ModelCard:
     `location` is None for a card of published weights that needs one from the user; `precisions` are the
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
-    to a checkpoint. `example` is a prompt that it serves well. `loading` is a digest of what is special about
-    how the components are loaded: two cards that differ in it share no loaded component.
+    to a checkpoint. `example` is a prompt that it serves well.
     """
 
     name: str
@@ -165,7 +164,6 @@ class ModelCard:
     takes_call_arguments: bool = False
     example: str = ""
     fitting: Fitting | None = None
-    loading: str = ""
 
     def component(self, name: str) -> Component:
         """The component of that name; raises KeyError, which a validated card never does."""

@@ -79,7 +79,7 @@ class Engine:
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
         self._extensions = checked(extensions)
-        self._residents: dict[tuple[str, Any, str], ResidentCard] = {}
+        self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
 
     def load(self, card: str | ModelCard) -> ResidentCard:
@@ -90,16 +90,17 @@ class Engine:
             Refused: the card contradicts itself, or its precision is not held.
         """
         found = registry.find(card) if isinstance(card, str) else card
-        key = (found.name, found.location, found.loading)
+        # By the whole card: another one of the same name and place is another card.
+        asked = found
         with self._lock:
-            if key not in self._residents:
+            if asked not in self._residents:
                 # Not before: fitting reads files, and may ask the hub, which a further request need not.
                 found = registry.fitted(found)
                 placement = placement_for(found, self._device, self._precision)
-                self._residents[key] = ResidentCard(
+                self._residents[asked] = ResidentCard(
                     found, placement, trust_remote_code=self._trust_remote_code
                 )
-            return self._residents[key]
+            return self._residents[asked]
 
     def generate(self, card: str | ModelCard, request: Request) -> Generation:
         """Run a request to its end; raises what made it fail."""

@@ -1,17 +1,19 @@
 """Runs one action's operation on values: the engine for generations, functions for tasks.
 
-It holds the engine of a run and knows no keys, store or files but the ones that arguments name.
+It knows no keys, store or files but the ones that arguments name.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from restrike.workflow.graph import Action, FileInput
 from restrike.workflow.operations.generate import Generate
+from restrike.workflow.operations.pipeline import PipelineCall
 from restrike.workflow.operations.task import TaskCall
 from restrike.workflow.values import Clip, Sound
 
@@ -21,38 +23,26 @@ if TYPE_CHECKING:
 
 
 class Executor:
-    """Executes actions; the engine is made when the first generation needs it."""
+    """Executes actions; the engine is asked for when a generation needs it."""
 
-    def __init__(self, make_engine: Callable[[], Engine], watch: Callable[[str, Event], None]) -> None:
-        self._make_engine = make_engine
-        self._engine: Engine | None = None
+    def __init__(self, engine: Callable[[], Engine], watch: Callable[[str, Event], None]) -> None:
+        self._engine = engine
         self._watch = watch
-
-    @property
-    def engine(self) -> Engine:
-        """The run's engine; its cards stay loaded between actions."""
-        if self._engine is None:
-            self._engine = self._make_engine()
-        return self._engine
 
     def versions(self) -> Mapping[str, str]:
         """The programs that compute here, for provenance."""
-        return {
-            "restrike": version("restrike"),
-            "python": platform.python_version(),
-            "torch": version("torch"),
-        }
+        return _versions()
 
     def run(self, action: Action, arguments: Mapping[str, Any], check: Callable[[], None]) -> Any:
         """The value of an action; `check` is called between steps and may raise."""
         operation = action.operation
-        if isinstance(operation, Generate):
+        if isinstance(operation, Generate | PipelineCall):
 
             def watch(event: Event) -> None:
                 check()
                 self._watch(action.id, event)
 
-            return operation.run(self.engine, arguments, action.seed, watch)
+            return operation.run(self._engine(), arguments, action.seed, watch)
         if isinstance(operation, TaskCall):
             return operation.run(arguments, action.seed)
         raise TypeError(f"no way to run {operation.label}")
@@ -60,6 +50,15 @@ class Executor:
     def file(self, leaf: FileInput) -> Any:
         """What a file holds: a clip, a sound, a text, or a tree of values for JSON."""
         return read_asset(leaf)
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    return {
+        "restrike": version("restrike"),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+    }
 
 
 def read_asset(leaf: FileInput) -> Any:

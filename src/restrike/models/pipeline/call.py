@@ -30,7 +30,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image",),
 }
 _NEVER_TAKEN = ("guidance_mode", "guidance_interval", "guidance_every", "solver", "shift")
-_OURS = {
+OURS = {
     "generator": "seed and items decide the noise",
     "num_images_per_prompt": "ask for more items",
     "num_videos_per_prompt": "ask for more items",
@@ -103,7 +103,7 @@ def playback_fps(signature: Signature, asked: Arguments) -> float | None:
     if "fps" not in asked.left_open:
         return asked.fps
     home = signature.home("fps")
-    own = signature.default(home) if home else None
+    own = asked.call.get(home, signature.default(home)) if home else None
     return float(own) if isinstance(own, int | float) else None
 
 
@@ -141,14 +141,16 @@ def _homeless(signature: Signature, fields: dict[str, Any]) -> Iterator[str]:
 
 def _calls(signature: Signature, asked: Arguments, fields: dict[str, Any]) -> Iterator[str]:
     homes = {signature.home(name): name for name in (*_NAMES, "guidance")}
-    free = sorted(signature.parameters.keys() - _OURS.keys() - homes.keys())
+    taken = {home for home, name in homes.items() if name in fields}
+    free = sorted(signature.parameters.keys() - OURS.keys() - taken)
     for name in asked.call:
-        if name in _OURS:
-            yield f"call argument '{name}' is not free: {_OURS[name]}"
+        if name in OURS:
+            yield f"call argument '{name}' is not free: {OURS[name]}"
         elif homes.get(name) in fields:
             yield f"call argument '{name}' is said twice, also as {homes[name]}"
         elif name not in signature.parameters:
-            near = difflib.get_close_matches(name, free, n=1)
+            home = signature.home(name)
+            near = [home] if home in free else difflib.get_close_matches(name, free, n=1)
             guess = f", did you mean '{near[0]}'?" if near else ""
             yield f"{signature.pipeline} has no call argument '{name}'{guess} (it has {', '.join(free)})"
 

@@ -5,7 +5,7 @@ It imports no torch; what is left open by a request is left to the pipeline, so 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from restrike.cards.card import (
     Axis,
@@ -19,6 +19,9 @@ from restrike.cards.card import (
 )
 from restrike.cards.checkpoint import Checkpoint
 from restrike.cards.placement import Placement
+
+if TYPE_CHECKING:
+    from restrike.models.pipeline.options import PipelineOptions
 
 PIPELINE = "pipeline"
 
@@ -38,17 +41,31 @@ FILES = (
 )
 
 
-def _load(checkpoint: Checkpoint, placement: Placement) -> Any:
+def load_with(options: PipelineOptions, checkpoint: Checkpoint, placement: Placement) -> Any:
+    """The pipeline of a checkpoint, loaded with options."""
     from restrike.models.pipeline.loading import load
 
-    return load(checkpoint, placement)
+    return load(checkpoint, placement, options)
 
 
-def _build(checkpoint: Checkpoint) -> Any:
+def build_with(options: PipelineOptions, checkpoint: Checkpoint) -> Any:
+    """The loop of a pipeline that is loaded with options."""
     from restrike.models.pipeline.folder import read
     from restrike.models.pipeline.loop import PipelineLoop
 
-    return PipelineLoop(read(checkpoint))
+    return PipelineLoop(read(checkpoint, options))
+
+
+def _load(checkpoint: Checkpoint, placement: Placement) -> Any:
+    from restrike.models.pipeline.options import AS_PUBLISHED
+
+    return load_with(AS_PUBLISHED, checkpoint, placement)
+
+
+def _build(checkpoint: Checkpoint) -> Any:
+    from restrike.models.pipeline.options import AS_PUBLISHED
+
+    return build_with(AS_PUBLISHED, checkpoint)
 
 
 CARD = ModelCard(

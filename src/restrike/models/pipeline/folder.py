@@ -12,6 +12,8 @@ from typing import Any
 
 from restrike.cards.checkpoint import Checkpoint
 from restrike.errors import NotFound, Refused
+from restrike.models.libraries import libraries
+from restrike.models.pipeline.options import AS_PUBLISHED, PipelineOptions
 from restrike.models.pipeline.weights import Weights, weights_in
 
 INDEX = "model_index.json"
@@ -32,8 +34,9 @@ class PipelineFolder:
         return self.pipeline.__name__
 
 
-def read(checkpoint: Checkpoint) -> PipelineFolder:
-    """Read the index and look at every component that it names.
+@libraries("pipeline")
+def read(checkpoint: Checkpoint, options: PipelineOptions = AS_PUBLISHED) -> PipelineFolder:
+    """Read the index and look at every component that it names and that the options do not leave out.
 
     Raises:
         NotFound: a component's folder, configuration or weights are missing.
@@ -42,13 +45,15 @@ def read(checkpoint: Checkpoint) -> PipelineFolder:
     """
     index = checkpoint.json(INDEX)
     _admit_code(checkpoint, index)
-    pipeline = _pipeline_class(checkpoint, index)
+    pipeline = _pipeline_class(checkpoint, index, options.pipeline)
     found = {
         name: weights_in(checkpoint, name)
         for name, (library, kind) in _components(index).items()
-        if _has_weights(checkpoint, name, library, kind)
+        if name not in options.without and _has_weights(checkpoint, name, library, kind)
     }
-    return PipelineFolder(checkpoint=checkpoint, pipeline=pipeline, variant=_variant(checkpoint, found))
+    return PipelineFolder(
+        checkpoint=checkpoint, pipeline=pipeline, variant=_variant(checkpoint, found, options.variant)
+    )
 
 
 def _components(index: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -77,11 +82,11 @@ def _admit_code(checkpoint: Checkpoint, index: dict[str, Any]) -> None:
         )
 
 
-def _pipeline_class(checkpoint: Checkpoint, index: dict[str, Any]) -> type:
+def _pipeline_class(checkpoint: Checkpoint, index: dict[str, Any], asked: str | None) -> type:
     import diffusers
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
-    named = index.get("_class_name")
+    named = asked or index.get("_class_name")
     if isinstance(named, list):
         from diffusers.utils.dynamic_modules_utils import get_class_from_dynamic_module
 
@@ -94,8 +99,9 @@ def _pipeline_class(checkpoint: Checkpoint, index: dict[str, Any]) -> type:
     if not (isinstance(found, type) and issubclass(found, DiffusionPipeline)):
         near = difflib.get_close_matches(str(named), dir(diffusers), n=1)
         guess = f"; the nearest that it has is {near[0]}" if near else ""
+        said = "is to be loaded as" if asked else "is"
         raise Refused(
-            f"checkpoint '{checkpoint.name}' is a {named}, which the installed diffusers "
+            f"checkpoint '{checkpoint.name}' {said} a {named}, which the installed diffusers "
             f"{diffusers.__version__} does not know{guess}; another version may"
         )
     return found
@@ -129,8 +135,10 @@ def _library(checkpoint: Checkpoint, name: str, library: str) -> Any:
     )
 
 
-def _variant(checkpoint: Checkpoint, found: dict[str, Weights]) -> str | None:
-    """None where every component has plain weights, else the one variant that fills the gaps."""
+def _variant(checkpoint: Checkpoint, found: dict[str, Weights], asked: str | None) -> str | None:
+    """The variant asked for; else None where every component has plain weights; else what fills the gaps."""
+    if asked is not None:
+        return _variant_asked(checkpoint, found, asked)
     lacking = [weights.variants for weights in found.values() if None not in weights.variants]
     if not lacking:
         return None
@@ -139,3 +147,15 @@ def _variant(checkpoint: Checkpoint, found: dict[str, Weights]) -> str | None:
         held = ", ".join(sorted({str(variant) for variants in lacking for variant in variants}))
         raise Refused(f"checkpoint '{checkpoint.name}' has no one variant of all its weights: {held}")
     return common[0]
+
+
+def _variant_asked(checkpoint: Checkpoint, found: dict[str, Weights], asked: str) -> str:
+    held = {variant for weights in found.values() for variant in weights.variants if variant is not None}
+    if asked not in held:
+        there = ", ".join(sorted(held)) or "plain weights only"
+        raise Refused(f"checkpoint '{checkpoint.name}' has no variant '{asked}' (there is {there})")
+    # A component without the variant is read from its plain weights, as diffusers does.
+    for name, weights in found.items():
+        if not weights.variants & {asked, None}:
+            raise Refused(f"checkpoint '{checkpoint.name}' has '{name}' neither plain nor as '{asked}'")
+    return asked

@@ -29,6 +29,25 @@ def pipelines_in(pipeline: Any) -> Iterator[Any]:
             yield from pipelines_in(value)
 
 
+def structural_copy(pipeline: Any) -> None:
+    """Give a request-scoped pipeline modules of its own, which share every tensor with those it had.
+
+    What is then injected into its modules, or set on them, is not seen by any other pipeline.
+    """
+    tensors: dict[int, Any] = {}
+    parts = list(pipelines_in(pipeline))
+    for module in (value for part in parts for value in vars(part).values()):
+        if isinstance(module, torch.nn.Module):
+            tensors |= {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    for part in parts:
+        own = {
+            name: copy.deepcopy(value, tensors)
+            for name, value in vars(part).items()
+            if isinstance(value, torch.nn.Module)
+        }
+        vars(part).update(own)
+
+
 def _copied(value: Any, copies: dict[int, Any]) -> Any:
     # `copies` keeps one copy of each original, so that a scheduler which two pipelines share stays shared.
     from diffusers.configuration_utils import ConfigMixin

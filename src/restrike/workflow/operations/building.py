@@ -7,6 +7,7 @@ from typing import Any
 
 from restrike.workflow.definition import PipelineSpec
 from restrike.workflow.operations.build_generate import build_generate
+from restrike.workflow.operations.build_pipeline import build_pipeline
 from restrike.workflow.operations.build_task import build_task
 from restrike.workflow.operations.site import Built, Site
 
@@ -17,7 +18,5 @@ def build(kind: str, what: str | PipelineSpec, arguments: Mapping[str, Any], sit
     `what` is the card or task by name, or the spec of a pipeline.
     """
     if isinstance(what, PipelineSpec):
-        from restrike.workflow.operations.pipeline import build_pipeline
-
         return build_pipeline(what, arguments, site)
     return {"generate": build_generate, "task": build_task}[kind](what, arguments, site)

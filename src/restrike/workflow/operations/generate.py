@@ -14,9 +14,10 @@ from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import NotHere
 from restrike.cards.identity import files_of, weights_of
 from restrike.cards.request import Request
-from restrike.errors import Refused
 from restrike.workflow.operations.machine import machine_identity
-from restrike.workflow.values import Clip, Sound
+from restrike.workflow.operations.pinned import pinned
+from restrike.workflow.operations.streaming import streamed
+from restrike.workflow.values import Clip
 
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
@@ -98,31 +99,15 @@ class Generate:
         self, engine: Engine, arguments: Mapping[str, Any], seed: int | None, watch: Callable[[Event], None]
     ) -> Clip | list[Clip]:
         """Generate through the engine; one clip, or a list when `count` says so."""
-        from restrike.engine.events import Failed, Stopped, Succeeded
-
         given = {name: value for name, value in arguments.items() if value is not None}
         count = given.pop("count", 1)
         if isinstance(given.get("image"), Clip):
             given["image"] = given["image"].frames_THWC[0]
         request = Request(**_tuples(given), seed=seed, items=tuple(range(count)))
-        for event in engine.stream(self.card, request):
-            watch(event)
-            if isinstance(event, Failed | Stopped):
-                raise event.error
-            if isinstance(event, Succeeded):
-                clips = [_clip(picture) for picture in event.generation.pictures]
-                return clips if count > 1 else clips[0]
-        raise Refused("the engine ended without a result")
+        clips = streamed(engine, pinned(self.card, self.weights), request, watch)
+        return clips if count > 1 else clips[0]
 
 
 def _tuples(arguments: dict[str, Any]) -> dict[str, Any]:
     listed = ("guidance_interval", "sigmas")
     return {name: tuple(value) if name in listed else value for name, value in arguments.items()}
-
-
-def _clip(picture: Any) -> Clip:
-    sound = None
-    if picture.audio_CN is not None and picture.sample_rate_hz is not None:
-        sound = Sound(samples_CN=picture.audio_CN, rate_hz=picture.sample_rate_hz)
-    still = picture.frames_THWC.shape[0] == 1
-    return Clip(frames_THWC=picture.frames_THWC, fps=None if still else picture.fps, sound=sound)

@@ -19,7 +19,8 @@ ARGUMENTS = "arguments"
 class Site:
     """The step that an operation is built for: where its findings go, and what it may use.
 
-    `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does.
+    `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does; `note` tells
+    the person who runs the workflow something that is not wrong.
     """
 
     place: Place
@@ -28,6 +29,7 @@ class Site:
     device: str
     precision: str | None
     card: Callable[[str], ModelCard]
+    note: Callable[[str], None]
 
     def at(self, *steps: str | int) -> Place:
         """A place inside the step."""
