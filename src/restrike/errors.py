@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -35,8 +36,8 @@ class RestrikeError(Exception):
 
     def __init__(self, message: str | None = None) -> None:
         text = message or (type(self).__doc__ or "").strip().splitlines()[0]
-        # Quoted input can hold line breaks; a failure is one line all the same.
-        super().__init__(" ".join(text.splitlines()))
+        # Quoted input can hold line breaks and more; a failure is one line all the same, and moves no cursor.
+        super().__init__(printable(" ".join(text.splitlines())))
 
     @property
     def message(self) -> str:
@@ -82,6 +83,15 @@ RULES: dict[type[RestrikeError], Rule] = {
     Shortfall: Rule(retry=Retry.NEW_BUDGET, exit_code=3, http_status=507),
     Cancelled: Rule(retry=Retry.NEVER, exit_code=4, http_status=499),
 }
+
+
+# Control characters but the line break, lone surrogates, and what turns the direction of writing.
+_UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with all that would steer a terminal, or that none can show, as its escape: `\\x1b`."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def rule_of(error: RestrikeError) -> Rule:

@@ -127,8 +127,9 @@ def test_a_missing_or_torn_index_is_named(checkpoint: Path, text: str | None, wo
 
 def test_one_name_from_two_packages_is_refused(installed: list[EntryPoint]) -> None:
     installed.append(EntryPoint(name="wan", value="foreign.cards:WAN", group=registry.GROUP))
+    assert registry.find("sample") is CARD
     with pytest.raises(Refused) as caught:
-        registry.find("sample")
+        registry.find("wan")
     assert "two packages register a card 'wan'" in str(caught.value)
     assert "foreign.cards:WAN" in str(caught.value)
 
@@ -176,3 +177,22 @@ def test_the_cards_of_this_package_are_valid() -> None:
         card = registry.card(name)
         assert isinstance(card, ModelCard)
         assert card.name == name
+
+
+def test_a_card_whose_package_is_broken_keeps_no_other_from_being_found(
+    installed: list[EntryPoint], checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    installed.insert(0, EntryPoint(name="a-broken", value="cards.broken_card:CARD", group=registry.GROUP))
+    assert registry.find("sample") is CARD
+    assert registry.find(str(checkpoint)).name == "wan"
+    assert "card 'a-broken' cannot be imported" in caplog.text
+    with pytest.raises(Refused, match=r"a-broken.*RuntimeError: no such device"):
+        registry.find("a-broken")
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", ["", "~no-such-user"])
+def test_a_name_that_is_no_path_is_unknown(name: str, checkpoint: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(checkpoint)
+    with pytest.raises(Unknown):
+        registry.find(name)

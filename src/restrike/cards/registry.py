@@ -6,6 +6,9 @@ architecture is read from its `model_index.json` alone, before any weights are f
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +18,8 @@ from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Folder, HubRepository
 from restrike.errors import NotFound, Refused, Unknown
 
+_log = logging.getLogger(__name__)
+
 GROUP = "restrike.cards"
 INDEX = "model_index.json"
 FALLBACK = "pipeline"
@@ -23,14 +28,12 @@ DEFAULT = "shapes"
 
 
 @cache
-def _registered() -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+def _registered() -> dict[str, tuple[EntryPoint, ...]]:
+    """What is installed under each name: one place, unless two packages claim it."""
+    found: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=GROUP):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            owners = " and ".join(sorted({other.value, point.value}))
-            raise Refused(f"two packages register a card '{point.name}': {owners}; uninstall one")
-    return found
+        found.setdefault(point.name, {}).setdefault(point.value, point)
+    return {name: tuple(claims.values()) for name, claims in found.items()}
 
 
 def names() -> tuple[str, ...]:
@@ -44,10 +47,15 @@ def card(name: str) -> ModelCard:
     if name not in points:
         hint = "A checkpoint folder or a hub id (owner/name) works too."
         raise Unknown("card", name, points, hint=hint)
+    point, *others = points[name]
+    if others:
+        owners = " and ".join(sorted(claim.value for claim in points[name]))
+        raise Refused(f"two packages register a card '{name}': {owners}; uninstall one")
     try:
-        loaded = points[name].load()
-    except (ImportError, AttributeError) as error:
-        raise Refused(f"card '{name}' cannot be imported from {points[name].value}: {error}") from error
+        loaded = point.load()
+    except Exception as error:  # another package's code, which may fail in any way
+        reason = f"{type(error).__name__}: {error}"
+        raise Refused(f"card '{name}' cannot be imported from {point.value}: {reason}") from error
     if not isinstance(loaded, ModelCard):
         raise Refused(f"entry point '{name}' of group {GROUP} is a {type(loaded).__name__}, not a ModelCard")
     return loaded.validate()
@@ -73,8 +81,8 @@ def located(name: str) -> Folder | HubRepository | None:
     Raises:
         NotFound: it is written as a folder, and there is none.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(name))  # unlike Path's own, it leaves an unknown '~user' as it is
+    if name and folder.is_dir():
         return Folder(folder.resolve())
     if "/" not in name:
         return None
@@ -89,8 +97,17 @@ def _for_checkpoint(location: Folder | HubRepository) -> ModelCard:
     pipeline = str(index.get("_class_name", ""))
     if not pipeline:
         raise Refused(f"{INDEX} of '{location}' names no pipeline class (_class_name)")
-    served_by = next((c for c in map(card, names()) if pipeline in c.pipelines), None)
+    served_by = next((found for found in _usable() if pipeline in found.pipelines), None)
     return fitted(replace(served_by or card(FALLBACK), location=location))
+
+
+def _usable() -> Iterator[ModelCard]:
+    """The installed cards; one that is broken is told and keeps no other from being found."""
+    for name in names():
+        try:
+            yield card(name)
+        except Refused as error:
+            _log.warning("%s", error.message)
 
 
 def fitted(card: ModelCard) -> ModelCard:

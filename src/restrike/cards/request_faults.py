@@ -71,6 +71,8 @@ def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
         yield Fault("items", f"{len(asked.items)} pictures in one request; at most {COUNT_LIMIT}")
     elif min(asked.items) < 0 or len(set(asked.items)) < len(asked.items):
         yield Fault("items", f"items {asked.items} are not distinct indices from 0")
+    elif max(asked.items) > SEED_LIMIT:
+        yield Fault("items", f"item {max(asked.items)} is not an index from 0 to {SEED_LIMIT}")
 
 
 def _numbers(asked: Arguments) -> Iterator[Fault]:

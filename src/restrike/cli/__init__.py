@@ -10,6 +10,10 @@ def main() -> None:
     """The `restrike` command; ends the process with the exit code of the table in `restrike.errors`."""
     import sys
 
+    from restrike.cli.streams import prepare
+
+    prepare()
+
     from restrike.cli.app import run
 
     sys.exit(run(sys.argv[1:]))

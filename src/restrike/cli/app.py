@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from restrike.cli import cards, doctor, generate, inspect, plan, runs, store, va
 from restrike.cli import run as run_verb
 from restrike.cli.failures import settle
 from restrike.cli.help import Group
+from restrike.cli.streams import silence_stdout
 
 app = typer.Typer(
     cls=Group,
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the pipe has gone (`restrike cards | head -1`): no news for anybody.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return 141
     except (Exception, KeyboardInterrupt) as error:
         return settle(error, as_json="--json" in arguments, traceback="--debug" in arguments)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from restrike.cards import registry
 from restrike.cards.registry import DEFAULT
 from restrike.cards.request import Request
+from restrike.cards.request_faults import COUNT_LIMIT
 from restrike.cli import values
 from restrike.cli.options import Options
-from restrike.errors import Refused
+from restrike.errors import Refused, Unknown
 from restrike.media import Provenance
 
 SCALE, LOSSLESS = "scale", "lossless"
@@ -47,7 +50,20 @@ def source_of(options: Options) -> Source | None:
 
 def card_name(options: Options, source: Source | None) -> str:
     """The card that is asked for: by flag, by the file, or the default."""
-    return options.card or (source.provenance.card if source else DEFAULT)
+    if options.card is not None:
+        return options.card
+    return _recorded_card(source) if source else DEFAULT
+
+
+def _recorded_card(source: Source) -> str:
+    """The card that a file names: an installed one or a hub id, for no file may choose a folder here."""
+    name = source.provenance.card
+    parts = name.split("/")
+    if name in registry.names() or (len(parts) == 2 and all(parts) and not {".", ".."} & set(parts)):
+        if not name.startswith("~") and not Path(name).is_dir():
+            return name
+        raise Refused(f"'{source.path}' names card '{name}', which is a folder here; name it with --card")
+    raise Unknown("card", name, registry.names(), hint=f"'{source.path}' names it; say another with --card.")
 
 
 def request_of(options: Options, source: Source | None) -> Request:
@@ -101,11 +117,14 @@ def _recorded(source: Source) -> dict[str, Any]:
     made, arguments = source.provenance, dict[str, Any](source.provenance.arguments)
     found = {name: arguments[name] for name in _AS_RECORDED if arguments.get(name) is not None}
     for name in ("guidance_interval", "sigmas"):
-        if arguments.get(name) is not None:
-            found[name] = tuple(arguments[name])
+        value = arguments.get(name)
+        if value is not None:
+            found[name] = tuple(value) if isinstance(value, list) else value
     if "prompt" in arguments:
         found["prompt"] = arguments["prompt"]
     call = arguments.get("call") or {}
+    if not isinstance(call, Mapping):
+        raise Refused(f"'{source.path}': its call arguments are not a mapping, so they cannot be used")
     for name, value in call.items():
         if isinstance(value, Mapping) and value.keys() & {"digest", "not keyable"}:
             raise Refused(
@@ -127,6 +146,8 @@ def _items(count: int | None, item: int | None) -> tuple[int, ...] | None:
         raise Refused(f"item {item}: -n {count} makes pictures 0 to {count - 1}")
     if item is not None:
         return (item,)
+    if count is not None and count > COUNT_LIMIT:
+        raise Refused(f"{count} pictures in one request; at most {COUNT_LIMIT}")
     return tuple(range(count)) if count is not None else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from restrike.cli.streams import silence_stdout
 from restrike.cli.style import styled
 from restrike.errors import Refused, RestrikeError, rule_of, typed
 
@@ -36,9 +37,18 @@ def settle(error: BaseException, *, as_json: bool, traceback: bool) -> int:
         tracebacks.print_exception(error)
     if as_json:
         files = {"files": error.files} if isinstance(error, Unfinished) else {}
-        typer.echo(json.dumps({"error": described(failure), **files}, indent=2))
+        _print(json.dumps({"error": described(failure), **files}, indent=2))
     tell(failure)
     return rule_of(failure).exit_code
+
+
+def _print(text: str) -> None:
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except OSError:
+        # Nobody can read it there: the reader has gone, or the disk is full. The line on stderr still comes.
+        silence_stdout()
 
 
 def tell(failure: RestrikeError) -> None:

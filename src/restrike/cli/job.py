@@ -10,7 +10,8 @@ from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.cli.asking import LOSSLESS, SCALE, Source, card_name, request_of, source_of
 from restrike.cli.options import Options
-from restrike.cli.targets import Target, Wish, is_still, targets_for
+from restrike.cli.targets import EYE_PX, Target, Wish, is_still, targets_for
+from restrike.errors import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,13 @@ def prepare(options: Options) -> Job:
 def _scale(options: Options, source: Source | None) -> int | None:
     if options.native:
         return 1
-    recorded = source.provenance.arguments.get(SCALE) if source and options.size is None else None
-    return recorded if isinstance(recorded, int) and recorded > 0 else None
+    if source is None or options.size is not None:
+        return None
+    # A file that says nothing of it was written from Python, which enlarges nothing.
+    recorded = source.provenance.arguments.get(SCALE, 1)
+    if isinstance(recorded, bool) or not isinstance(recorded, int) or not 1 <= recorded <= EYE_PX:
+        raise Refused(f"'{source.path}' was enlarged {recorded!r} times, which is not from 1 to {EYE_PX}")
+    return recorded
 
 
 def _wish(options: Options, source: Source | None) -> Wish:

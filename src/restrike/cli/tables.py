@@ -10,6 +10,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from restrike.errors import printable
+
 PIPE_WIDTH = 120
 """Columns where stdout is no terminal: a file or a pipe has no width of its own."""
 
@@ -34,12 +36,12 @@ class Rows:
         self.table.add_column(overflow="fold")
 
     def add(self, name: str, value: object, style: str = "") -> None:
-        """A row; the value is shown as it is, brackets and all."""
-        self.table.add_row(Text(name), Text(str(value), style=style))
+        """A row; the value is shown as it is, brackets and all, but steers no terminal."""
+        self.table.add_row(Text(printable(name)), Text(printable(str(value)), style=style))
 
     def add_marked(self, name: str, mark: str, style: str, value: object) -> None:
         """A row whose value begins with a coloured word."""
-        self.table.add_row(Text(name), Text.assemble((mark, style), f", {value}"))
+        self.table.add_row(Text(name), Text.assemble((mark, style), printable(f", {value}")))
 
     def section(self, title: str) -> None:
         """A blank line and a heading."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ def _is_clip(arguments: Arguments) -> bool:
 
 def _paths(arguments: Arguments, wish: Wish) -> dict[int, Path]:
     several = len(arguments.items) > 1
-    if wish.output is not None and not wish.output.is_dir():
+    if wish.output is not None and not os.path.isdir(wish.output):  # true to any name, unlike Path's own
         if not several:
             return {arguments.items[0]: wish.output}
         return {item: wish.output.with_stem(f"{wish.output.stem}-{item}") for item in arguments.items}

@@ -19,7 +19,8 @@ def write_picture(job: Job, picture: Picture) -> dict[str, Any]:
     target = job.targets[picture.item]
     _, height_px, width_px, _ = picture.frames_THWC.shape
     scale = job.scale or scale_for(width_px, height_px)
-    made = {SCALE: scale, **({LOSSLESS: True} if getattr(target.container, "lossless", False) else {})}
+    made = {SCALE: scale} if scale > 1 else {}  # as Python leaves it out, so that both write the same bytes
+    made |= {LOSSLESS: True} if getattr(target.container, "lossless", False) else {}
     provenance = replace(picture.provenance, arguments={**picture.provenance.arguments, **made})
     write(
         target.path,

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.card import Component, LoopSpec, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Location
-from restrike.cards.identity import WeightIdentity, combined, identities_of
+from restrike.cards.identity import WeightIdentity, combined, identities_of, identity_of
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
 
@@ -70,17 +70,29 @@ class ResidentCard:
                 if not checkpoint.files(declared.files):
                     wanted = ", ".join(declared.files)
                     raise NotFound(f"checkpoint '{checkpoint.name}' has no component '{name}' ({wanted})")
-                # A step may ask for a component first; weights that are made in inference mode stay so.
-                with torch.inference_mode(False):
-                    self._components[name] = declared.load(checkpoint, self.placement)
+                self._components[name] = self._built(declared, checkpoint)
             return self._components[name]
+
+    def _built(self, declared: Component, checkpoint: Checkpoint) -> Any:
+        """The component and, noted beside it, the identity of the very bytes that it was made of."""
+        before = identity_of(declared, checkpoint)
+        # A step may ask for a component first; weights that are made in inference mode stay so.
+        with torch.inference_mode(False):
+            made = declared.load(checkpoint, self.placement)
+        if identity_of(declared, checkpoint) != before:
+            raise Refused(
+                f"checkpoint '{checkpoint.name}': the files of component '{declared.name}' changed while it "
+                "was loaded; try again when they are complete"
+            )
+        self._identities[declared.name] = before
+        return made
 
     def loaded(self) -> tuple[str, ...]:
         """The components that exist, in the order in which they were built."""
         return tuple(self._components)
 
     def weights(self, spec: LoopSpec) -> str:
-        """The identity of all weights that a loop can read, as one digest."""
+        """Identity of all weights that a loop can read, as one digest; of what is loaded, as it was then."""
         with self._lock:
             unknown = [self.card.component(n) for n in spec.components if n not in self._identities]
             if unknown:  # resolving a location may ask the hub: not again for each picture

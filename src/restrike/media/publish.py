@@ -24,6 +24,11 @@ def check_writable(path: str | Path) -> None:
     if "\0" in str(path):
         raise Refused(f"cannot write {str(path)!r}: a name cannot hold a zero byte")
     folder = _target(Path(path)).parent
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _write_failure(Path(path), error) from error
     if os.path.isdir(path):
         raise Refused(f"cannot write '{path}': it is a folder; name a file in it")
     if not os.path.isdir(folder):
