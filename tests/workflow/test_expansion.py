@@ -275,6 +275,11 @@ def test_what_is_needed_beforehand_cannot_come_from_a_step() -> None:
     assert all("is needed before anything runs" in message for message in found.values())
 
 
+@pytest.mark.parametrize("name", ["assets", "Prompts"])
+def test_a_workflow_is_not_called_as_a_folder_of_the_workspace(name: str) -> None:
+    assert list(findings({"name": name, **steps(a=DIGIT)})) == ["name"]
+
+
 # Keys: what changes none.
 
 PARTS: dict[str, Any] = {

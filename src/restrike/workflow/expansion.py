@@ -23,6 +23,7 @@ from restrike.workflow.stepping import expand_level
 from restrike.workflow.tasks.registry import Tasks
 from restrike.workflow.values_given import bound, seed_of
 from restrike.workflow.variables import is_required, specs_of
+from restrike.workflow.workspace_files import ASSETS, PROMPTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,8 @@ def expand(
         findings.check()
     assert source.reading is not None
     definition = source.reading.definition
+    if source.name.lower() in (ASSETS, PROMPTS):
+        findings.add(("name",), f"'{source.name}' is a folder of every workspace; runs need one of their own")
     shared = Shared(workspace=workspace, machine=machine, draw=draw)
     specs = specs_of(definition.variables, findings)
     written = bound(specs, values, findings)

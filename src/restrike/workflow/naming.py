@@ -29,6 +29,7 @@ def file_stem(action: Action) -> str:
 
 
 def _safe(text: str) -> str:
-    kept = "".join(c if c.isalnum() or c in "-_. " else "-" for c in text)[:60].strip(".- ").replace(" ", "-")
-    # Two names that are cleaned to one text are still two files.
-    return kept if kept == text else f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    wanted = text.replace(" ", "-")
+    kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in wanted)[:60].strip(".-")
+    # Two names that are cleaned to one text are still two files; those that differ in blanks are refused.
+    return kept if kept == wanted else f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
