@@ -122,7 +122,7 @@ def test_orphans_go_only_when_they_are_old(store: Store) -> None:
 
 def test_leftovers_of_dead_writers_are_swept(store: Store) -> None:
     leftover = store.root / "partial" / "x"
-    leftover.parent.mkdir()
+    leftover.parent.mkdir(parents=True)
     leftover.write_bytes(b"half")
     assert store.collect().partial == 0
     os.utime(leftover, (0, 0))

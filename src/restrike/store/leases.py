@@ -76,7 +76,8 @@ class Leases:
             while not stop.wait(every):
                 # One renewal that fails is made good by the next; three in a row lose the lease, harmlessly.
                 with suppress(RestrikeError):
-                    self.renew(name, owner)
+                    if not self.renew(name, owner):
+                        self.take(name, owner)
 
         thread = threading.Thread(target=renew, name=f"lease {name[:40]}", daemon=True)
         thread.start()

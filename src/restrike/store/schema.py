@@ -6,10 +6,13 @@ The index says what is there; it holds no big values. A database that is torn is
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 from weakref import WeakSet, finalize
 
 from sqlalchemy import (
@@ -28,9 +31,10 @@ from sqlalchemy import (
     event,
     text,
 )
-from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.pool import StaticPool
 
-from restrike.errors import Crashed, Refused, Shortfall
+from restrike.errors import Crashed, Refused, RestrikeError, Shortfall, typed
 
 VERSION = 1
 BUSY_TIMEOUT_S = 30
@@ -100,43 +104,67 @@ class Torn(Crashed):
     """The store's index is no database, or not a whole one."""
 
 
+# By the names of SQLite's result codes. An input-output error is most often a disk too full for the log.
+_KINDS: tuple[tuple[tuple[str, ...], type[RestrikeError]], ...] = (
+    (("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ"), Torn),
+    (("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM"), Refused),
+    (("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM"), Shortfall),
+)
+
+
 class Database:
-    """The SQLite file of one store."""
+    """The SQLite file of one store. It is made by the first write; until then reading finds nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine = _engine(path)
-        finalize(self, self._engine.dispose)
-        self.writable = self._prepare()
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
+        folder = next(parent for parent in path.parents if parent.exists())
+        self.writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
+        self._why = "no permission"
+        if path.exists():
+            self._opened()
 
-    def _prepare(self) -> bool:
-        """Create what is missing; False when the file can be read only."""
+    def _opened(self) -> Engine:
+        """The engine of the file, which is made if it does not exist and can be."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._made() if self.writable else _readable(self.path)
+                if self._engine is not _nothing():
+                    finalize(self, self._engine.dispose)
+            return self._engine
+
+    def _made(self) -> Engine:
         try:
-            with self.write() as connection:
-                version = connection.execute(text("PRAGMA user_version")).scalar_one()
-                if version > VERSION:
-                    raise Refused(
-                        f"the store's index has version {version}, this Restrike knows {VERSION}; upgrade it"
-                    )
-                if version < VERSION:
-                    metadata.create_all(connection)
-                    connection.execute(text(f"PRAGMA user_version = {VERSION}"))
-        except Refused as error:
-            if not self.path.exists() or "version" in str(error):
-                raise
-            return False
-        return True
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            engine = _engine(self.path, writable=True)
+            with _translated(self.path):
+                _migrate(engine)
+        except (OSError, Shortfall) as error:
+            # What is kept can still be read.
+            self.writable, self._why = False, typed(error).message
+            return _readable(self.path)
+        return engine
+
+    def check_writable(self) -> None:
+        """Raise Refused when nothing can be kept, saying why."""
+        if not self.writable:
+            raise Refused(f"the store at '{self.path.parent}' cannot be written ({self._why})")
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one state of the index."""
-        with _translated(self.path), self._engine.connect() as connection:
+        engine = self._opened() if self._engine or self.path.exists() else _nothing()
+        with _translated(self.path), engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that no other writer can come between; rolled back on any error."""
-        with _translated(self.path), self._engine.connect() as connection:
+        self.check_writable()
+        engine = self._opened()
+        self.check_writable()
+        with _translated(self.path), engine.connect() as connection:
             connection.execute(text("BEGIN IMMEDIATE"))
             try:
                 yield connection
@@ -144,6 +172,43 @@ class Database:
                 connection.rollback()
                 raise
             connection.commit()
+
+
+def _migrate(engine: Engine) -> None:
+    """Bring a new or older index to this version; raises Refused for one of a later version."""
+    with engine.connect() as connection:
+        if _version(connection) == VERSION:
+            return
+        connection.execute(text("BEGIN IMMEDIATE"))
+        # Another process may have made the tables since.
+        if _version(connection) < VERSION:
+            metadata.create_all(connection)
+            connection.execute(text(f"PRAGMA user_version = {VERSION}"))
+        connection.commit()
+
+
+def _readable(path: Path) -> Engine:
+    """The index as it stands, for reading; an empty one if there is none."""
+    if not path.exists():
+        return _nothing()
+    engine = _engine(path, writable=False)
+    with _translated(path), engine.connect() as connection:
+        return engine if _version(connection) == VERSION else _nothing()
+
+
+def _version(connection: Connection) -> int:
+    version: int = connection.execute(text("PRAGMA user_version")).scalar_one()
+    if version > VERSION:
+        raise Refused(f"the store's index has version {version}, this Restrike knows {VERSION}; upgrade it")
+    return version
+
+
+@cache
+def _nothing() -> Engine:
+    """An empty index in memory, for a store that does not exist yet."""
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    metadata.create_all(engine)
+    return engine
 
 
 _engines: WeakSet[Engine] = WeakSet()
@@ -158,11 +223,11 @@ def _forget_connections() -> None:
 os.register_at_fork(after_in_child=_forget_connections)
 
 
-def _engine(path: Path) -> Engine:
+def _engine(path: Path, *, writable: bool) -> Engine:
     # Connections stay open: closing the last one of a process would write the whole log back each time.
-    engine = create_engine(
-        f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
-    )
+    # A folder that cannot be written has no room for the log's index: the file is read as it stands.
+    address = f"sqlite:///{path}" if writable else f"sqlite:///file:{quote(str(path))}?immutable=1&uri=true"
+    engine = create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
     _engines.add(engine)
 
     @event.listens_for(engine, "connect")
@@ -171,7 +236,7 @@ def _engine(path: Path) -> Engine:
         cursor = connection.cursor()  # type: ignore[attr-defined]
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute("PRAGMA synchronous = NORMAL")
-        if os.access(path.parent, os.W_OK):
+        if writable:
             cursor.execute("PRAGMA journal_mode = WAL")
         cursor.close()
 
@@ -183,17 +248,12 @@ def _translated(path: Path) -> Iterator[None]:
     """Give SQLite's failures their place in the failure tree."""
     try:
         yield
-    except OperationalError as error:
-        reason = str(error.orig)
-        if "readonly" in reason or "unable to open" in reason:
-            raise Refused(f"the store's index '{path.name}' cannot be written ({reason})") from error
-        if "full" in reason or "locked" in reason:
-            raise Shortfall(f"the store's index: {reason}") from error
-        raise Torn(f"the store's index: {reason}") from error
     except IntegrityError:
         raise
     except DatabaseError as error:
-        raise Torn(f"the store's index: {error.orig}") from error
+        code = getattr(error.orig, "sqlite_errorname", "")
+        kind = next((kind for codes, kind in _KINDS if code.startswith(codes)), Crashed)
+        raise kind(f"the store's index '{path.name}': {error.orig}") from error
 
 
 def open_database(root: Path) -> tuple[Database, str | None]:
@@ -203,7 +263,7 @@ def open_database(root: Path) -> tuple[Database, str | None]:
         return Database(path), None
     except Torn as error:
         aside = root / "quarantine"
-        aside.mkdir(exist_ok=True)
+        aside.mkdir(parents=True, exist_ok=True)
         stamp = int(time.time())
         for suffix in ("", "-wal", "-shm"):
             torn = path.with_name(path.name + suffix)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row, bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
-from restrike.errors import NotFound, Refused
+from restrike.errors import NotFound, Refused, Shortfall
 from restrike.keys import Digest, Key
 from restrike.store.blobs import Blobs, Damaged
 from restrike.store.entry import Collected, Entry, Stats, Verified
@@ -45,12 +46,11 @@ class Kept:
 
 
 class Store:
-    """One folder, shared by any number of processes."""
+    """One folder, shared by any number of processes; it is made when the first result is kept."""
 
     def __init__(self, root: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.root = root
         self.limit_bytes = limit_bytes
-        root.mkdir(parents=True, exist_ok=True)
         self.blobs = Blobs(root)
         self._database, self.notice = open_database(root)
         self.leases = Leases(self._database)
@@ -77,7 +77,8 @@ class Store:
         try:
             value = unpack(entry.document, self.blobs.read)
         except Damaged:
-            self.remove(entry.key)
+            with suppress(Refused, Shortfall):
+                self.remove(entry.key)
             raise
         return value
 
@@ -93,8 +94,7 @@ class Store:
             Shortfall: no space is left.
             Refused: the store cannot be written.
         """
-        if not self.writable:
-            raise Refused(f"the store at '{self.root}' cannot be written")
+        self._database.check_writable()
         packed = pack(value)
         for digest, data in packed.blobs.items():
             self.blobs.put(digest, data)
@@ -147,17 +147,18 @@ class Store:
         """Let one process compute a key: yields None to it, and the finished entry to all others.
 
         Who waits takes over when the owner dies or lets go without a result. `check` may raise to stop
-        waiting. A store that cannot be written has no flights: everyone computes.
+        waiting. A store that cannot be written, or is full, has no flights: everyone computes.
         """
         found = self.lookup(key)
         if found is not None or not self.writable:
             yield found
             return
         name, owner = f"flight {key.digest.hex}", Owner.here()
-        if not self.leases.wait(name, owner, lambda: self.lookup(key) is not None, check):
-            yield self.lookup(key)
-            return
-        with self.leases.kept(name, owner):
+        try:
+            leased = self.leases.wait(name, owner, lambda: self.lookup(key) is not None, check)
+        except (Refused, Shortfall):
+            leased = False
+        with self.leases.kept(name, owner) if leased else nullcontext():
             # The last owner may have finished between the look and the lease.
             yield self.lookup(key)
 
@@ -171,9 +172,21 @@ class Store:
             yield lambda entry: None
             return
         name, owner = f"run {run} {Owner.here().token}", Owner.here()
-        self.leases.take(name, owner)
+
+        def hold(entry: Entry) -> None:
+            # On a full disk nothing is kept, so nothing has to be evicted either.
+            with suppress(Refused, Shortfall):
+                try:
+                    self._eviction.hold(name, entry.key.digest)
+                except IntegrityError:
+                    # The lease ran out, as of a process that slept, and was swept away.
+                    self.leases.take(name, owner)
+                    self._eviction.hold(name, entry.key.digest)
+
+        with suppress(Refused, Shortfall):
+            self.leases.take(name, owner)
         with self.leases.kept(name, owner):
-            yield lambda entry: self._eviction.hold(name, entry.key.digest)
+            yield hold
 
     def find(self, prefix: str) -> Entry:
         """The entry whose digest begins so; raises NotFound for none, Refused for several."""

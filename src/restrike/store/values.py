@@ -60,7 +60,7 @@ def blobs_of(document: bytes) -> frozenset[Digest]:
 
 
 def tree_of(document: bytes) -> Any:
-    """The value of a document in its stored form: arrays as ArrayContent, dataclasses as Record. Reads no blob."""
+    """The value of a document as it is stored: arrays are ArrayContent, dataclasses Record. Reads no blob."""
     return decode(document)
 
 

@@ -1,4 +1,4 @@
-"""Tasks that the tests of runs allow by file. Each call leaves a line in a log, so that calls can be counted."""
+"""Tasks that the tests of runs allow by file. Some leave a line in a log, so that calls can be counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from restrike.workflow.tasks.registry import task
+from restrike.workflow.values import Clip
 
 
 def note(log: str, line: str) -> None:
@@ -47,7 +48,7 @@ def random(seed: int, log: str) -> int:
 
 
 @task("own.spoil", epoch="1")
-def spoil(numbers: list[Any]) -> int:
+def spoil(numbers: Any) -> int:
     """Changes what it was given."""
     numbers.append(0)
     return len(numbers)
@@ -83,3 +84,22 @@ def clock() -> float:
 def first(text: str) -> str:
     """The first letter: equal for texts that begin alike."""
     return text[:1]
+
+
+@task("own.show", epoch="1")
+def show(value) -> str:  # type: ignore[no-untyped-def]  # anything, as it is
+    """Any value as text."""
+    return repr(value)
+
+
+@task("own.stain", epoch="1")
+def stain(clip: Clip) -> Clip:
+    """Paints on the picture that it was given."""
+    clip.frames_THWC[:] = 0
+    return Clip(frames_THWC=clip.frames_THWC + 1)
+
+
+@task("own.keep", epoch="1")
+def keep(clip: Clip, note=None) -> Clip:  # type: ignore[no-untyped-def]
+    """The picture itself."""
+    return clip
