@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -119,7 +119,6 @@ Precision = Annotated[str, *_choice("float32", "bfloat16", "float16")]
 Offload = Annotated[str, *_choice("none", "model", "sequential", "group")]
 Arguments = dict[str, JsonValue]
 TypeName = Literal["text", "integer", "number", "boolean", "list", "table", "file", "any"]
-TYPES = get_args(TypeName)
 
 
 class Strict(BaseModel):

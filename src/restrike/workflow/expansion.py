@@ -22,7 +22,7 @@ from restrike.workflow.source import Source
 from restrike.workflow.stepping import expand_level
 from restrike.workflow.tasks.registry import Tasks
 from restrike.workflow.values_given import bound, seed_of
-from restrike.workflow.variables import is_required, specs_of
+from restrike.workflow.variables import specs_of
 from restrike.workflow.workspace_files import ASSETS, PROMPTS
 
 
@@ -100,9 +100,3 @@ def expand(
 
 def _elided(name: str) -> str:
     return f"'{name}' does not run: nothing reads it, and it saves nothing"
-
-
-def missing(source: Source) -> tuple[str, ...]:
-    """The variables that a run of a workflow must give."""
-    specs = specs_of(source.definition.variables, Findings())
-    return tuple(name for name, spec in specs.items() if is_required(spec))
