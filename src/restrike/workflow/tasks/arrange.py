@@ -23,7 +23,7 @@ from restrike.workflow.tasks.frames import (
     with_frames,
 )
 from restrike.workflow.tasks.kinds import Colour, Gap, Offset, Px, Share
-from restrike.workflow.tasks.layers import Blend, Place, corner_of, held, laid, layer
+from restrike.workflow.tasks.layers import Blend, Place, corner_of, held, lay_on, layer
 from restrike.workflow.tasks.lettering import write_text
 from restrike.workflow.tasks.picture import blank, resize
 from restrike.workflow.tasks.registry import task
@@ -78,7 +78,8 @@ def compose(
     frames_THWC = np.empty((count, *base.frames_THWC.shape[1:]), np.uint8)
     for i in range(count):
         top_HWC, opacity_HW = layer(overlay, mask, i, opacity)
-        frames_THWC[i] = laid(held(base, i), top_HWC, opacity_HW, (x + left, y + top), blend)
+        frames_THWC[i] = held(base, i)
+        lay_on(frames_THWC[i], top_HWC, opacity_HW, (x + left, y + top), blend)
     rate = base.fps if base.fps is not None else overlay.fps
     return with_frames(replace(base, fps=rate), frames_THWC)
 
@@ -137,7 +138,7 @@ def _gridded(
         corner = x + (cell_width - own_width) // 2, y + (cell_height - own_height) // 2
         for i in range(count):
             top_HWC, opacity_HW = layer(clip, None, i, 1.0)
-            frames_THWC[i] = laid(frames_THWC[i], top_HWC, opacity_HW, corner, "normal")
+            lay_on(frames_THWC[i], top_HWC, opacity_HW, corner, "normal")
         if captions:
             label = _label(captions[index], cell_width, colour)
             frames_THWC[:, y + cell_height : y + cell_height + CAPTION_PX, x : x + cell_width] = label

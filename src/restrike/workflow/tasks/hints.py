@@ -243,6 +243,8 @@ def _limits(metadata: Sequence[Any]) -> str:
             found |= {name: getattr(part, name) for name in _SAID if getattr(part, name, None) is not None}
     if "ge" in found and "le" in found:
         return f" from {found['ge']:g} to {found['le']:g}"
+    if found.get("min_length") == 1:
+        return ", not empty"
     return "".join(f"{_SAID[name]}{limit:g}" for name, limit in found.items())
 
 

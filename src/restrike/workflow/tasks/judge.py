@@ -31,8 +31,7 @@ def score(clip: Clip, scorer: Name, reference: Clip | None = None, expected: str
 
     Example:
         task: judge.score
-        for_each: {left: "$step.many[0]", right: "$step.many[1]"}
-        arguments: {clip: $item, scorer: sharpness}
+        arguments: {clip: $step.base, scorer: ssim, reference: $asset.wanted.png}
     """
     chosen = SCORERS[scorer]
     given: dict[str, Any] = {"reference": reference, "expected": expected}

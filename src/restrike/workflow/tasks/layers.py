@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from restrike.workflow.tasks.frames import image, length_of, with_opacity
+from restrike.workflow.tasks.frames import image, length_of, to_bytes, with_opacity
 from restrike.workflow.values import Clip
 
 if TYPE_CHECKING:
@@ -44,36 +44,46 @@ def layer(overlay: Clip, mask: Clip | None, i: int, opacity: float) -> tuple[NDA
     return frame_HWC[..., :3], opacity_HW
 
 
-def laid(
-    base_HWC: NDArray[np.uint8],
+def lay_on(
+    out_HWC: NDArray[np.uint8],
     top_HWC: NDArray[np.uint8],
     opacity_HW: NDArray[Any],
     corner: tuple[int, int],
     blend: str,
-) -> NDArray[np.uint8]:
-    """One frame over another: the "over" operator of Porter and Duff (1984), where the two overlap."""
+) -> None:
+    """Lay a frame over `out_HWC`, the caller's own, by the "over" operator of Porter and Duff (1984)."""
     import numpy as np
 
-    out_HWC = base_HWC.copy()
-    height, width = base_HWC.shape[:2]
+    height, width = out_HWC.shape[:2]
     rows = slice(max(0, corner[1]), min(height, corner[1] + top_HWC.shape[0]))
     columns = slice(max(0, corner[0]), min(width, corner[0] + top_HWC.shape[1]))
     if rows.start >= rows.stop or columns.start >= columns.stop:
-        return out_HWC
+        return
     inner = (
         slice(rows.start - corner[1], rows.stop - corner[1]),
         slice(columns.start - corner[0], columns.stop - corner[0]),
     )
-    below = base_HWC[rows, columns].astype(np.float32) / 255
-    above, share = top_HWC[inner].astype(np.float32) / 255, opacity_HW[inner][..., None]
+    if blend == "normal" and opacity_HW[inner].min() >= 1:
+        out_HWC[rows, columns, :3] = top_HWC[inner]
+        out_HWC[rows, columns, 3:] = 255
+        return
+    above = top_HWC[inner].astype(np.float32) / 255
+    out_HWC[rows, columns] = _over(out_HWC[rows, columns], above, opacity_HW[inner][..., None], blend)
+
+
+def _over(
+    below_HWC: NDArray[np.uint8], above: NDArray[Any], share: NDArray[Any], blend: str
+) -> NDArray[np.uint8]:
+    import numpy as np
+
+    below = below_HWC.astype(np.float32) / 255
     under = below[..., 3:] if below.shape[-1] == 4 else np.ones_like(share)
     # Where nothing lies below, there is nothing to combine with.
     colour = under * _blended(below[..., :3], above, blend) + (1 - under) * above
     total = share + under * (1 - share)
     mixed = (colour * share + below[..., :3] * under * (1 - share)) / np.maximum(total, 1e-9)
     joined = np.concatenate([mixed, total], axis=-1)[..., : below.shape[-1]]
-    out_HWC[rows, columns] = (np.clip(joined, 0, 1) * 255 + 0.5).astype(np.uint8)
-    return out_HWC
+    return to_bytes(joined)
 
 
 def _blended(below: NDArray[Any], above: NDArray[Any], blend: str) -> NDArray[Any]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from restrike.errors import Refused
-from restrike.workflow.tasks.frames import length_of, pixels, rgba_of, size_of, with_frames
+from restrike.workflow.tasks.frames import pixels, rgba_of, size_of, with_frames
 from restrike.workflow.tasks.kinds import Colour, Gap, Offset, Share
-from restrike.workflow.tasks.layers import Place, corner_of, laid, layer
+from restrike.workflow.tasks.layers import Place, corner_of, lay_on, layer
 from restrike.workflow.tasks.registry import task
 from restrike.workflow.values import Clip
 
@@ -70,17 +70,15 @@ def write_text(
         task: picture.text
         arguments: {clip: $step.base, text: Take one, position: top left, size: 12, outline: 1}
     """
-    import numpy as np
-
     pen = Pen(size_px=size, colour=colour, outline_px=outline, outline_colour=outline_colour, font=font)
     overlay = Clip(frames_THWC=pixels(lettering(text, pen))[None])
     width, height = size_of(clip)
     x, y = corner_of(position, (width - 2 * margin, height - 2 * margin), size_of(overlay))
     letters_HWC, opacity_HW = layer(overlay, None, 0, opacity)
     corner = (x + margin + left, y + margin + top)
-    out_THWC = np.empty_like(clip.frames_THWC)
-    for i in range(length_of(clip)):
-        out_THWC[i] = laid(clip.frames_THWC[i], letters_HWC, opacity_HW, corner, "normal")
+    out_THWC = clip.frames_THWC.copy()
+    for frame_HWC in out_THWC:
+        lay_on(frame_HWC, letters_HWC, opacity_HW, corner, "normal")
     return with_frames(clip, out_THWC)
 
 

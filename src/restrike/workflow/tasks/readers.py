@@ -57,7 +57,7 @@ def _read(clip: Clip) -> Reading:
 
 
 def digit_margin(clip: Clip, expected: str) -> float:
-    """By how much a reader of handwritten digits prefers the expected one; negative when it reads another."""
+    """Lead of the expected digit over the others for a reader of handwritten ones (extra `train`)."""
     import numpy as np
     from PIL import Image
 

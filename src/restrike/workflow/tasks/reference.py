@@ -6,6 +6,7 @@ It prints Markdown, and says nothing that a task does not say itself.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -99,8 +100,6 @@ def page(tasks: Tasks) -> str:
 def _entry(task: Task) -> str:
     said = described(task)
     lines = [f"### `{task.name}`\n", f"{task.summary} {said.about}".rstrip() + "\n"]
-    if task.draws:
-        lines.append("It draws by the step's `seed`.\n")
     lines += ["| argument | takes | default | |", "|---|---|---|---|"]
     defaults = task.defaults()
     for name in task.parameters():
@@ -123,7 +122,9 @@ def _scorers() -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    # As it is written in the file; text stands plain where that can be seen.
+    plain = isinstance(value, str) and value.strip() and value.isprintable()
+    return f"`{value if plain else json.dumps(value)}`"
 
 
 def _line(text: str) -> str:
