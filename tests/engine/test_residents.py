@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from restrike.cards.card import Component, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Folder, Packaged
 from restrike.cards.placement import Placement
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
+from restrike.engine.gate import contents
 from restrike.errors import Refused
 from restrike.models.digits.card import CARD
 
@@ -76,3 +81,63 @@ def test_files_that_change_while_they_are_loaded_are_refused(card: ModelCard) ->
         Engine(device="cpu").generate(torn, SEVEN)
     still = with_decoder(card, lambda checkpoint: None)
     assert Engine(device="cpu").generate(still, SEVEN).pictures
+
+
+def test_weights_that_are_edited_in_place_later_change_no_picture(card: ModelCard) -> None:
+    assert isinstance(card.location, Folder)
+    engine = Engine(device="cpu", precision="float32")
+    made = contents(engine.generate(card, SEVEN))
+    with (card.location.path / DECODER).open("r+b") as file:
+        header_bytes = int.from_bytes(file.read(8), "little")
+        file.seek(8 + header_bytes)
+        file.write(b"\x11" * 64)
+    assert contents(engine.generate(card, SEVEN)) == made
+    assert contents(Engine(device="cpu", precision="float32").generate(card, SEVEN)) != made
+
+
+class Scratch(torch.nn.Module):
+    """A decoder that keeps scratch on itself while it runs, as Wan's autoencoder does."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner, self.mean_HW, self.level = inner, inner.mean_HW, 0
+
+    def forward(self, latent: torch.Tensor) -> torch.Tensor:
+        self.level = 0
+        for _ in range(20):
+            self.level += 1
+            time.sleep(0.0005)
+        return self.inner(latent) * (self.level / 20)
+
+
+def scratching(card: ModelCard) -> ModelCard:
+    """The card with a decoder that two threads must not run at once."""
+
+    def load(part: Component) -> Callable[[Checkpoint, Placement], Any]:
+        return lambda checkpoint, placement: Scratch(part.load(checkpoint, placement))
+
+    return replace(
+        card,
+        components=tuple(
+            replace(part, load=load(part)) if part.name == "decoder" else part for part in card.components
+        ),
+    )
+
+
+def test_two_threads_on_one_card_take_turns(card: ModelCard) -> None:
+    engine, scratched = Engine(device="cpu"), scratching(card)
+    requests = [replace(SEVEN, seed=seed) for seed in (1, 2)] * 6
+    alone = [contents(engine.generate(scratched, request)) for request in requests]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda request: contents(engine.generate(scratched, request)), requests))
+    assert together == alone
+
+
+def test_the_turns_are_needed(card: ModelCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, scratched = Engine(device="cpu"), scratching(card)
+    monkeypatch.setattr(engine.load(scratched), "turn", nullcontext())
+    requests = [replace(SEVEN, seed=seed) for seed in (1, 2)] * 6
+    alone = [contents(engine.generate(scratched, request)) for request in requests]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda request: contents(engine.generate(scratched, request)), requests))
+    assert together != alone

@@ -207,6 +207,7 @@ class Engine:
                 shared=shared,
             ),
             memory=ExtensionMemory(extensions=self._extensions),
+            turn=resident.turn,
         )
         try:
             while (plan := run.peek()) is not None:

@@ -5,8 +5,10 @@ All that changes lives in the run: the loop's state, the plan that was looked at
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,35 +33,41 @@ def execute(plan: StepPlan, module: Any, memory: ExtensionMemory) -> Tensors:
 
 @dataclass(kw_only=True)
 class PictureRun:
-    """One picture on its way: init at the first look, a step at a time, finalize exactly once."""
+    """One picture on its way: init at the first look, a step at a time, finalize exactly once.
+
+    Models of other libraries keep scratch on their modules while they run (Wan's autoencoder does), so
+    the runs of one card take turns: `turn` is held for a step, a decode or the like, never between them.
+    """
 
     loop: Loop[Any]
     context: LoopContext
     memory: ExtensionMemory
     clock: Callable[[], float] = time.perf_counter
+    turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
     _state: Any = field(default=None, init=False)
     _plan: StepPlan | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
 
     def peek(self) -> StepPlan | None:
         """The next step, the same one however often it is looked at; None when only finalize is left."""
-        if self._state is None:
-            with torch.inference_mode():
-                self._state = self.loop.init(self.context)
-        if self._plan is None:
-            self._plan = self.loop.next(self._state)
-        return self._plan
+        with self.turn:
+            if self._state is None:
+                with torch.inference_mode():
+                    self._state = self.loop.init(self.context)
+            if self._plan is None:
+                self._plan = self.loop.next(self._state)
+            return self._plan
 
     def step(self) -> float:
         """Execute the planned step; returns its seconds."""
         plan = self.peek()
         if plan is None:
             raise RuntimeError("the loop has no further step")
-        began = self.clock()
-        with torch.inference_mode():
+        with self.turn, torch.inference_mode():
+            began = self.clock()
             outputs = execute(plan, self.context.component(plan.component), self.memory)
             self.loop.advance(self._state, outputs)
-        seconds = self.clock() - began
+            seconds = self.clock() - began
         self._plan = None
         self.memory.observe(plan, outputs, seconds)
         return seconds
@@ -69,7 +77,7 @@ class PictureRun:
         show = getattr(self.loop, "preview", None)
         if show is None or self._state is None:
             return None
-        with torch.inference_mode():
+        with self.turn, torch.inference_mode():
             return show(self._state)
 
     def finalize(self) -> LoopOutput:
@@ -77,7 +85,7 @@ class PictureRun:
         if self._ended:
             raise RuntimeError("the run is over")
         self._ended = True
-        with torch.inference_mode():
+        with self.turn, torch.inference_mode():
             return self.loop.finalize(self._state)
 
     def abandon(self) -> None:

@@ -38,6 +38,8 @@ class ResidentCard:
         self._loops: dict[str, Any] = {}
         self._identities: dict[str, WeightIdentity | None] = {}
         self._lock = threading.RLock()
+        self.turn = threading.RLock()
+        """Held by whoever runs the components; see `PictureRun`."""
 
     @property
     def address(self) -> str:

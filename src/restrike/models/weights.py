@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -48,7 +48,8 @@ def with_weights(build: Callable[[], M], checkpoint: Checkpoint, file: str, plac
     with Undrawn():
         module = build()
     try:
-        tensors = load_file(path)
+        # Read, not mapped: a file that is edited in place later must not change what was loaded from it.
+        tensors = load(path.read_bytes())
         if names := module.state_dict().keys() ^ tensors.keys():
             raise Refused(f"checkpoint '{checkpoint.name}': {file} does not fit: {_odd(names, tensors)}")
         module.load_state_dict(tensors, assign=True)
