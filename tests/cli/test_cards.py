@@ -88,7 +88,7 @@ def test_what_a_card_was_made_from_is_walked(restrike: Restrike, monkeypatch: py
     found = made_from("fast", "DMD", "rl")
     monkeypatch.setattr(registry, "find", lambda name: found)
     monkeypatch.setattr(
-        registry, "_registered", lambda: {name: Installed(card) for name, card in cards.items()}
+        registry, "_registered", lambda: {name: (Installed(card),) for name, card in cards.items()}
     )
     lines = [" ".join(line.split()) for line in restrike("cards", "show", "fast").out.splitlines()]
     expected = [
