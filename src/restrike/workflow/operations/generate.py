@@ -14,6 +14,7 @@ from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import NotHere
 from restrike.cards.identity import files_of, weights_of
 from restrike.cards.request import Request
+from restrike.errors import Refused
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.operations.pinned import pinned
 from restrike.workflow.operations.streaming import streamed
@@ -61,6 +62,13 @@ class Generate:
     def weights(self) -> str:
         """The identity of all weights that any of the card's loops can read; raises NotHere, see `fetch`."""
         return weights_of(self.card)
+
+    def check_unchanged(self) -> None:
+        """Raise Refused when the weights are not those any more that the key says."""
+        if weights_of(self.card) != self.weights:
+            raise Refused(
+                f"the weights of card '{self.card.name}' were changed while they were used; run again"
+            )
 
     def identity(self) -> Mapping[str, object]:
         """The kind, its epoch, the architecture, its weights and the precision that they are used in."""
