@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from restrike.cards.checkpoint import Folder
 from restrike.cards.request import Request
@@ -491,3 +492,18 @@ def test_a_workflow_reuses_it_until_the_model_is_edited(sd: Path, tmp_path: Path
     assert lab.engine.generations == 2
     pictures = [next(lab.folder(run).glob("*.png")).read_bytes() for run in (first, again)]
     assert pictures[0] == pictures[1]
+
+
+def test_a_card_of_an_edited_model_is_loaded_anew_too(sd: Path, tmp_path: Path) -> None:
+    lab = Lab(tmp_path, CountedEngine(Engine(device="cpu")))
+    model = tmp_path / "model"
+    shutil.copytree(sd, model)
+    said = {"prompt": "a cat", "steps": 2, "width": 32, "height": 32}
+    tree = {"seed": 3, "steps": {"photo": {"generate": str(model), "arguments": said}}}
+    lab.run(tree)
+    shutil.rmtree(model / "unet")
+    shutil.copytree(checkpoint("sd", tmp_path / "newer", seed=5) / "unet", model / "unet")
+    after = lab.run(tree)
+    fresh = Engine(device="cpu").generate(str(model), Request(seed=3, **said))  # pyright: ignore[reportArgumentType]
+    with Image.open(next(lab.folder(after).glob("*.png"))) as picture:
+        assert np.array_equal(np.asarray(picture.convert("RGB")), fresh.pictures[0].frames_THWC[0])
