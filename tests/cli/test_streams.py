@@ -39,3 +39,18 @@ def test_the_name_of_any_file_is_printed_as_it_is(tmp_path: Path) -> None:
     outcome = shell(line, tmp_path)
     assert outcome.returncode == 2
     assert r"there is no file '\udcff.png'" in outcome.stderr
+
+
+def test_an_interrupt_while_the_verbs_are_imported_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'restrike.cli.app':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from restrike.cli import main\n"
+        "main()\n"
+    )
+    outcome = shell(f"{sys.executable} interrupted.py", tmp_path)
+    assert (outcome.returncode, outcome.stderr) == (4, "restrike: interrupted\n")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from restrike.cards.card import Component, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Folder, Packaged
@@ -85,12 +86,14 @@ def test_files_that_change_while_they_are_loaded_are_refused(card: ModelCard) ->
 
 def test_weights_that_are_edited_in_place_later_change_no_picture(card: ModelCard) -> None:
     assert isinstance(card.location, Folder)
+    file = card.location.path / DECODER
+    # As they are used: a change of precision would copy them.
+    save_file({name: tensor.float() for name, tensor in load_file(file).items()}, file)
     engine = Engine(device="cpu", precision="float32")
     made = contents(engine.generate(card, SEVEN))
-    with (card.location.path / DECODER).open("r+b") as file:
-        header_bytes = int.from_bytes(file.read(8), "little")
-        file.seek(8 + header_bytes)
-        file.write(b"\x11" * 64)
+    with file.open("r+b") as edited:
+        edited.seek(8 + int.from_bytes(edited.read(8), "little"))
+        edited.write(b"\x3f" * 64)
     assert contents(engine.generate(card, SEVEN)) == made
     assert contents(Engine(device="cpu", precision="float32").generate(card, SEVEN)) != made
 

@@ -13,7 +13,13 @@ def main() -> None:
     from restrike.cli.streams import prepare
 
     prepare()
+    try:
+        from restrike.cli.app import run
 
-    from restrike.cli.app import run
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # While the verbs were still being imported, or as the last one ended.
+        from restrike.cli.failures import settle
 
-    sys.exit(run(sys.argv[1:]))
+        code = settle(KeyboardInterrupt(), as_json=False, traceback=False)
+    sys.exit(code)
