@@ -10,7 +10,7 @@ from pydantic import Field
 
 from restrike.workflow.tasks import hints
 from restrike.workflow.tasks.kinds import Colour
-from restrike.workflow.values import CLIP_FIELDS, Clip, Sound
+from restrike.workflow.values import Clip
 
 from .making import disc, noise
 
@@ -84,47 +84,3 @@ def test_a_value_is_refused_in_one_line(hint: Any, value: Any, said: str) -> Non
 def test_clips_are_taken_as_they_are() -> None:
     clip = disc()
     assert hints.checked(list[Clip], [clip])[0] is clip
-
-
-def test_parts_of_a_clip_are_those_that_a_reference_can_name() -> None:
-    for name in CLIP_FIELDS:
-        hints.part_of(Clip, field=name)
-    with pytest.raises(ValueError, match=r"no part 'length'; it has first_frame, .*height"):
-        hints.part_of(Clip, field="length")
-
-
-def test_parts_are_known_beforehand() -> None:
-    assert hints.part_of(list[Clip], item=True) is Clip
-    assert hints.part_of(list[Clip], item=True, field="width") is int
-    assert hints.part_of(Pair, field="right") is float
-    assert hints.part_of(dict[str, int], field="anything") is int
-    assert hints.part_of(Any, item=True, field="anything") is Any
-    with pytest.raises(ValueError, match="a picture or clip and has no items"):
-        hints.part_of(Clip, item=True)
-    with pytest.raises(ValueError, match="no part 'middle'; it has left, right"):
-        hints.part_of(Pair, field="middle")
-    with pytest.raises(ValueError, match="text has no parts"):
-        hints.part_of(str, field="x")
-
-
-@pytest.mark.parametrize(
-    ("produced", "wanted", "can"),
-    [
-        (Clip, Clip, True),
-        (Clip, Sound, False),
-        (Sound | None, Sound, True),
-        (Clip, Clip | None, True),
-        (list[Clip], list[Clip], True),
-        (list[Clip], Clip, False),
-        (list[str], list[Clip], False),
-        (str, Few, True),
-        (int, float, True),
-        (Clip, str, False),
-        (Any, Clip, True),
-        (Literal["a"], str, True),
-        (Pair, dict[str, float], True),
-        (float, bool, False),
-    ],
-)
-def test_what_can_be_passed_where(produced: Any, wanted: Any, can: bool) -> None:
-    assert hints.can_be(produced, wanted) is can

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+_LIBRARIES = (
+    *("torch", "numpy", "pillow", "av", "diffusers", "transformers", "peft"),
+    *("opencv-python-headless", "ncnn", "segno"),
+)
 
 
 def machine_identity(device: str) -> Mapping[str, object]:
-    """Processor, device and torch version; a GPU is named by its driver's own files."""
+    """Processor, device and the libraries that compute; a GPU is named by its driver's own files."""
     return {
         "device": device,
         "processor": _processor(),
         "architecture": platform.machine(),
         "gpus": sorted(path.read_text() for path in Path("/proc/driver/nvidia/gpus").glob("*/information")),
-        "torch": version("torch"),
+        "libraries": {name: found for name in _LIBRARIES if (found := _version(name)) is not None},
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from restrike.errors import Refused
 from restrike.keys import Ref
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.tasks.registry import Task
@@ -61,7 +62,7 @@ class TaskCall:
         """Nothing is fetched for a task."""
 
     def run(self, arguments: Mapping[str, Any], seed: int | None) -> Any:
-        """Call the function with checked arguments; raises ValueError naming the argument."""
+        """Call the function with checked arguments; raises Refused naming the argument that does not fit."""
         checked = {name: self._checked(name, value) for name, value in arguments.items()}
         if self.task.draws:
             checked["seed"] = seed
@@ -71,4 +72,4 @@ class TaskCall:
         try:
             return self.task.checked(name, value)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
+            raise Refused(f"{self.label}: argument '{name}': {error}") from error

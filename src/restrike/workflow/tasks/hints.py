@@ -27,16 +27,6 @@ from restrike.workflow.values import Clip, Sound
 
 Hint = Any
 
-# A name: what a reference to a part of a clip gives.
-_CLIP_PARTS: Mapping[str, Hint] = {
-    "first_frame": Clip,
-    "last_frame": Clip,
-    "sound": Sound | None,
-    "fps": float | None,
-    "frames": int,
-    "width": int,
-    "height": int,
-}
 _WORDS: Mapping[Hint, str] = {
     Clip: "a picture or clip",
     Sound: "a sound",
@@ -48,7 +38,6 @@ _WORDS: Mapping[Hint, str] = {
     type(None): "null",
     Any: "any value",
 }
-_NUMBERS = (int, float)
 # What pydantic builds from plain values by itself; of any other class it takes instances only.
 _PYDANTICS_OWN = (type(None), list, dict, tuple, enum.Enum, BaseModel)
 
@@ -154,62 +143,6 @@ def _place(location: tuple[Any, ...], value: Any) -> list[Any]:
 def _sentence(message: str) -> str:
     message = message.removeprefix("Value error, ").removeprefix("Input ")
     return message[0].lower() + message[1:]
-
-
-def part_of(hint: Hint, *, item: bool = False, field: str | None = None) -> Hint:
-    """The hint of an item, then of a field, of a value; Any where it is not known beforehand.
-
-    Raises:
-        ValueError: there can be no such part; says which there are.
-    """
-    if item:
-        hint = _item_of(hint)
-    return hint if field is None else _field_of(hint, field)
-
-
-def _item_of(hint: Hint) -> Hint:
-    hint = bare(hint)
-    if hint is Any or get_origin(hint) in (Union, types.UnionType):
-        return Any
-    if get_origin(hint) is list:
-        return get_args(hint)[0]
-    raise ValueError(f"it is {words(hint)} and has no items")
-
-
-def _field_of(hint: Hint, field: str) -> Hint:
-    hint = bare(hint)
-    if hint is Any or hint is dict or get_origin(hint) in (Union, types.UnionType):
-        return Any
-    if get_origin(hint) is dict:
-        return get_args(hint)[1]
-    parts = _CLIP_PARTS if hint is Clip else get_type_hints(hint) if is_typeddict(hint) else {}
-    if field not in parts:
-        has = f"it has {', '.join(parts)}" if parts else f"{words(hint)} has no parts"
-        raise ValueError(f"no part '{field}'; {has}")
-    return parts[field]
-
-
-def can_be(produced: Hint, wanted: Hint) -> bool:
-    """Whether a value of one hint may be taken for another: False only when it never is."""
-    produced, wanted = bare(produced), bare(wanted)
-    if Any in (produced, wanted):
-        return True
-    if get_origin(produced) in (Union, types.UnionType):
-        return any(can_be(part, wanted) for part in get_args(produced))
-    if get_origin(wanted) in (Union, types.UnionType):
-        return any(can_be(produced, part) for part in get_args(wanted))
-    if get_origin(produced) is list and get_origin(wanted) is list:
-        return can_be(get_args(produced)[0], get_args(wanted)[0])
-    sorts = _sort(produced), _sort(wanted)
-    # Text can spell a number.
-    return sorts[0] == sorts[1] or (sorts[0] is str and sorts[1] in _NUMBERS) or set(sorts) == set(_NUMBERS)
-
-
-def _sort(hint: Hint) -> Hint:
-    origin = get_origin(hint)
-    if origin is Literal:
-        return type(get_args(hint)[0])
-    return dict if is_typeddict(hint) else origin or hint
 
 
 def bare(hint: Hint) -> Hint:

@@ -68,7 +68,7 @@ class Task:
 
     @property
     def returns(self) -> hints.Hint:
-        """The type of its result, whose parts a reference can name; see `hints.part_of`."""
+        """The type of its result, for the reference of all tasks."""
         return _hints(self.function).get("return", Any)
 
     def checked(self, argument: str, value: Any) -> Any:
