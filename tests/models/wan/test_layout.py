@@ -132,3 +132,20 @@ def test_a_missing_or_torn_configuration_is_named(edited: Edit, file: str) -> No
     path.unlink()
     with pytest.raises(NotFound, match=file):
         fitted(path.parent.parent)
+
+
+@pytest.mark.parametrize(
+    ("file", "values"),
+    [
+        ("transformer/config.json", {"patch_size": 2}),
+        ("transformer/config.json", {"patch_size": [2, 2]}),
+        ("transformer/config.json", {"rope_max_seq_len": None}),
+        ("vae/config.json", {"z_dim": "many"}),
+        ("model_index.json", {"boundary_ratio": "half", "transformer_2": ["diffusers", "X"]}),
+        ("model_index.json", {"boundary_ratio": 0.5, "transformer_2": 7}),
+        ("scheduler/scheduler_config.json", {"flow_shift": "far"}),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(edited: Edit, file: str, values: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="checkpoint 'edited'"):
+        fitted(edited(file, values))

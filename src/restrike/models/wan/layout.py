@@ -80,6 +80,16 @@ def layout_of(checkpoint: Checkpoint) -> WanLayout:
         NotFound: a configuration file or a component is missing.
         Refused: a file is torn, or describes a model that this card does not drive.
     """
+    try:
+        return _read(checkpoint)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        raise Refused(
+            f"checkpoint '{checkpoint.name}': {INDEX}, {TRANSFORMER_CONFIG} or {VAE_CONFIG} holds a value of "
+            f"the wrong kind ({error})"
+        ) from error
+
+
+def _read(checkpoint: Checkpoint) -> WanLayout:
     index = checkpoint.json(INDEX)
     transformer = _config(checkpoint, TRANSFORMER_CONFIG, "WanTransformer3DModel")
     vae = _config(checkpoint, VAE_CONFIG, "AutoencoderKLWan")
@@ -92,11 +102,16 @@ def layout_of(checkpoint: Checkpoint) -> WanLayout:
         latent_channels=int(vae.get("z_dim", 16)),
         spatial_scale=int(vae.get("scale_factor_spatial", 8)),
         temporal_scale=int(vae.get("scale_factor_temporal", 4)),
-        patch_THW=tuple(transformer.get("patch_size", (1, 2, 2))),
+        patch_THW=_patch(transformer.get("patch_size", (1, 2, 2))),
         position_limit=int(transformer.get("rope_max_seq_len", 1024)),
     )
     _channels_fit(checkpoint, found, int(transformer.get("in_channels", 16)))
     return found
+
+
+def _patch(sizes: Any) -> tuple[int, int, int]:
+    frames, height, width = map(int, sizes)
+    return frames, height, width
 
 
 def _config(checkpoint: Checkpoint, file: str, expected: str) -> dict[str, Any]:

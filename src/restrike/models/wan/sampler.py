@@ -79,7 +79,12 @@ def settings_of(checkpoint: Checkpoint) -> SchedulerSettings:
         value = config.get(name, default)
         if value != needed:
             raise Refused(f"{where} has {name} {value!r}, card 'wan' solves {needed!r}")
-    return SchedulerSettings(kind=kind, config=config)
+    settings = SchedulerSettings(kind=kind, config=config)
+    try:
+        settings.shift  # noqa: B018  (read here, so that a value of the wrong kind is refused by its file)
+    except (TypeError, ValueError) as error:
+        raise Refused(f"{where} has a shift that is not a number ({error})") from error
+    return settings
 
 
 def plan(settings: SchedulerSettings, arguments: Arguments) -> tuple[Schedule, Solver]:
