@@ -31,6 +31,17 @@ class Rule:
     http_status: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One fault of an input: `path` is its place there, such as `steps.base.arguments.steps`."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
 class RestrikeError(Exception):
     """Something went wrong in Restrike."""
 
@@ -43,6 +54,11 @@ class RestrikeError(Exception):
     def message(self) -> str:
         """The one line that a person reads."""
         return str(self)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The single faults of an input that has several, each with its place; none for most failures."""
+        return ()
 
 
 class Refused(RestrikeError):

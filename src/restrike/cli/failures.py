@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import typer
@@ -52,9 +53,10 @@ def _print(text: str) -> None:
 
 
 def tell(failure: RestrikeError) -> None:
-    """One line on stderr."""
-    line = " ".join(failure.message.split())
-    typer.echo(f"{styled('restrike:', 'red', stream=sys.stderr)} {line}", err=True)
+    """One line on stderr, or one for each finding."""
+    for text in map(str, failure.findings or (failure.message,)):
+        line = " ".join(text.split())
+        typer.echo(f"{styled('restrike:', 'red', stream=sys.stderr)} {line}", err=True)
 
 
 def described(error: RestrikeError) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def described(error: RestrikeError) -> dict[str, Any]:
         "type": type(error).__name__,
         "message": error.message,
         "exit_code": rule_of(error).exit_code,
+        **({"findings": [asdict(finding) for finding in error.findings]} if error.findings else {}),
     }
 
 

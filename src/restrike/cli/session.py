@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from restrike.cli.store import open_store
-from restrike.cli.workflow_options import WorkflowOptions, texts_of, workspace_of
+from restrike.cli.workflow_options import WorkflowOptions, values_of, workspace_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,11 +51,6 @@ def asked_of(
     audit: bool = False,
 ) -> Asked:
     """What the options ask of a workflow; texts become values of the variables' types."""
-    from restrike.workflow.findings import Findings
     from restrike.workflow.session import Asked
-    from restrike.workflow.variables import from_texts, specs_of
 
-    # What is wrong with the specs is found again, and told, by the expansion.
-    written = source.reading.definition.variables if source.reading else {}
-    values = from_texts(texts_of(options.values), specs_of(written, Findings()))
-    return Asked(values=values, seed=seed, reuse=reuse, rerun=tuple(rerun), audit=audit)
+    return Asked(values=values_of(options, source), seed=seed, reuse=reuse, rerun=tuple(rerun), audit=audit)

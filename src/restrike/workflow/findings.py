@@ -9,34 +9,28 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from restrike.errors import Refused
+from restrike.errors import Finding, Refused
 from restrike.keys.unkeyable import dotted
 
 Step = str | int
 Place = tuple[Step, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """`path` is the place in the author's file, such as `steps.base.arguments.steps`."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-
 class InvalidWorkflow(Refused):
     """A workflow cannot run as it stands. `findings` has all that is wrong, in the order of finding."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = tuple(dict.fromkeys(findings))
-        super().__init__("; ".join(map(str, self.findings)))
+        self._findings = tuple(dict.fromkeys(findings))
+        super().__init__("; ".join(map(str, self._findings)))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, in the order of finding."""
+        return self._findings
 
     def __reduce__(self) -> tuple[type[InvalidWorkflow], tuple[tuple[Finding, ...]]]:
         # Exception's own would call the class with the finished message, in the process that receives it.
-        return InvalidWorkflow, (self.findings,)
+        return InvalidWorkflow, (self._findings,)
 
 
 @dataclass
