@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -20,8 +21,11 @@ from restrike.cards.placement import Placement
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.engine.gate import contents
-from restrike.errors import Refused
+from restrike.errors import Refused, Shortfall
+from restrike.loops.denoise import DenoiseState
 from restrike.models.digits.card import CARD
+
+from .driving import watched
 
 SEVEN = Request(prompt="a seven", seed=1, steps=2)
 DECODER = "decoder.safetensors"
@@ -144,3 +148,11 @@ def test_the_turns_are_needed(card: ModelCard, monkeypatch: pytest.MonkeyPatch) 
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda request: contents(engine.generate(scratched, request)), requests))
     assert together != alone
+
+
+def test_main_memory_that_runs_out_is_a_shortfall() -> None:
+    def fill(state: DenoiseState) -> None:
+        torch.empty(2**55)
+
+    with pytest.raises(Shortfall, match="out of memory"):
+        Engine(device="cpu").generate(watched(Counter(), fill), SEVEN)

@@ -33,7 +33,7 @@ from restrike.engine.extensions import Extension, ExtensionMemory, altering, che
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
 from restrike.engine.versions import versions
-from restrike.errors import Cancelled, Refused, typed
+from restrike.errors import Cancelled, Refused, Shortfall, typed
 from restrike.loops.contract import LoopContext, LoopOutput, Notices
 from restrike.media.provenance import Provenance
 
@@ -172,7 +172,7 @@ class Engine:
             yield Stopped(error=error)
             return
         except Exception as error:
-            failure = typed(error)
+            failure = _short_of_memory(error) or typed(error)
             failure.__cause__ = error if failure is not error else error.__cause__
             yield Failed(error=failure)
             return
@@ -264,6 +264,13 @@ def _picture_of(
             versions=versions(),
         ),
     )
+
+
+def _short_of_memory(error: Exception) -> Shortfall | None:
+    # torch has a class for a GPU that is full, and for main memory nothing but these words.
+    if isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error):
+        return Shortfall("out of memory: ask for a smaller size, fewer frames, or use a larger machine")
+    return None
 
 
 def _outcome(last: Event) -> Generation:
