@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from restrike.errors import NotFound, Refused, RestrikeError, Shortfall, typed
+from restrike.store.files import sync_folder, write_synced
 
 _STALE_AFTER_S = 3600
 """A temporary file this old has no living writer: writing the bytes of one file takes far less."""
@@ -50,9 +51,9 @@ def publish(path: str | Path, data: bytes) -> None:
     temporary = target.with_name(f"{prefix}{secrets.token_hex(8)}.part")
     try:
         _remove_stale(target.parent, prefix)
-        _write_synced(temporary, data)
+        write_synced(temporary, data)
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise _write_failure(path, error) from error
     finally:
@@ -68,25 +69,6 @@ def _target(path: Path) -> Path:
 def _temporary_prefix(target: Path) -> str:
     """Short whatever the length of the name, and the same for each write of one file."""
     return f".restrike-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
-
-
-def _write_synced(temporary: Path, data: bytes) -> None:
-    # Mode 0o666 less the user's umask, as for any file that a program writes.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """The new name survives a power cut; folders cannot be opened on some systems, and need no sync there."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _remove_stale(folder: Path, prefix: str) -> None:

@@ -5,7 +5,6 @@ Nothing here knows what a file means.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -86,6 +85,10 @@ def _replace(target: Path, write: Callable[[Path], None]) -> None:
 
 def _reflinked(source: int, target: int) -> bool:
     """Share the blocks of one file with another; False where the file system cannot."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return False
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:
