@@ -23,7 +23,7 @@ from restrike.workflow.held import Held
 from restrike.workflow.publishing import Publisher
 from restrike.workflow.runs import FileRecord, Manifest, RunFolder, StepRecord, begun, with_step
 from restrike.workflow.settling import Reuse, Settled, digest_of, origin_of, settle, versions_of
-from restrike.workflow.values import field_of, revived
+from restrike.workflow.values import field_of, ordered, revived
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +202,7 @@ class Run:
     def _compute(self, action: Action) -> Any:
         arguments = filled(action.arguments, self._leaf)
         try:
-            value = self.executor.run(action, arguments, self.check)
+            value = ordered(self.executor.run(action, ordered(arguments), self.check))
         except RestrikeError:
             raise
         except Exception as error:

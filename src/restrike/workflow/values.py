@@ -76,13 +76,22 @@ def field_of(value: Any, name: str, where: str) -> Any:
     raise Refused(f"{where}: no part '{name}'; {listed}")
 
 
+def ordered(value: Any) -> Any:
+    """A value with all mappings sorted: their order is in no key, so no operation may see any other."""
+    if isinstance(value, Mapping):
+        return {name: ordered(value[name]) for name in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return type(value)(ordered(entry) for entry in value)
+    return value
+
+
 def revived(value: Any) -> Any:
-    """A value as the store returns it, with its records made dataclasses again."""
+    """A value as the store returns it, with its records made dataclasses again and its mappings sorted."""
     if isinstance(value, Record):
         fields = {name: revived(entry) for name, entry in value.fields.items()}
         return {"clip": Clip, "sound": Sound}[value.name](**fields)
     if isinstance(value, dict):
-        return {name: revived(entry) for name, entry in value.items()}
+        return {name: revived(value[name]) for name in sorted(value)}
     if isinstance(value, list | tuple):
         return type(value)(revived(entry) for entry in value)
     return value

@@ -182,3 +182,15 @@ def test_runs_of_two_results_publish_every_item(lab: Lab) -> None:
     assert len(set(files(lab, manifest).values())) == 3
     again = lab.run(steps(base=digit(count=3)))
     assert all(file.reused for file in again.steps[0].files)
+
+
+def test_the_order_of_a_table_is_the_same_whether_it_was_kept_or_not(lab: Lab) -> None:
+    """No key holds the order of a mapping, so no step may see one that the store would not give."""
+    table = {"task": "own.table", "result": {}}
+    shown = {"task": "own.show", "arguments": {"value": "$step.table"}}
+    first = lab.run(steps(table=table, shown=shown))
+    assert files(lab, first)["shown.txt"] == b"{'a': 3, 'b': 2, 'long': 1}\n"
+    lab.store.remove(lab.store.find(str(first.steps[1].key)).key)
+    second = lab.run(steps(table=table, shown=shown))
+    assert does(second) == {"table": "reused", "shown": "computed"}
+    assert files(lab, second) == files(lab, first)
