@@ -231,6 +231,18 @@ def test_loras_are_real_and_switching_back_gives_the_same(
     assert np.array_equal(alone, first)
 
 
+def test_a_lora_of_the_text_encoder_is_bound_too(engine: Engine, sd: Path, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    noise, layer = torch.Generator().manual_seed(4), "text_encoder.encoder.layers.0.self_attn.v_proj"
+    shapes = {"A": (2, 16), "B": (16, 2)}
+    file = tmp_path / "words.safetensors"
+    save_file({f"{layer}.lora_{n}.weight": torch.randn(s, generator=noise) for n, s in shapes.items()}, file)
+    loud, silent = (pixels(engine, sd, loras=[{"path": str(file), "scale": scale}]) for scale in (20, 0))
+    assert not np.array_equal(loud, silent)
+    assert np.array_equal(silent, pixels(engine, sd))
+
+
 def test_option_sets_share_the_weights_and_nothing_else(engine: Engine, sd: Path, style: Path) -> None:
     def loaded(**options: Any) -> Any:
         return engine.load(action(sd, **options).operation.card()).component("pipeline")
