@@ -6,12 +6,14 @@ It is a random name in a file inside the workspace, so that a workspace that is 
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
-from restrike.errors import Refused
-from restrike.store.files import write_file
+from restrike.errors import Refused, typed
+from restrike.store.files import sync_folder, write_synced
 
 FILE = Path(".restrike") / "workspace.json"
 SHARED = "shared"
@@ -30,11 +32,23 @@ def scope_of(workspace: Path, scope: str, *, create: bool) -> str:
         return _read(path)
     if not create:
         return "workspace new"
-    name = secrets.token_hex(16)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, json.dumps({"id": name}).encode())
-    # Two first runs at once: whichever file stayed is the name of both.
+    _name(path, secrets.token_hex(16))
     return _read(path)
+
+
+def _name(path: Path, name: str) -> None:
+    """Write the name unless another process was first: two first runs at once have one name."""
+    partial = path.with_name(f".{name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_synced(partial, json.dumps({"id": name}).encode())
+        with suppress(FileExistsError):
+            os.link(partial, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise typed(error) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> str:

@@ -115,3 +115,9 @@ def keep_any(value: Any) -> Any:
 def table() -> dict[str, int]:
     """A table whose names are in no order."""
     return {"long": 1, "b": 2, "a": 3}
+
+
+@task("own.size", epoch="1")
+def size(values: Any) -> int:
+    """How many there are."""
+    return len(values)
