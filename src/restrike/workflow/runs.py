@@ -125,9 +125,12 @@ class RunFolder:
         write_file(self.path / DEFINITION, _json(tree))
 
     def write(self, manifest: Manifest) -> None:
-        """Replace the manifest, atomically; durably when the run begins and ends."""
-        write = swap_file if manifest.status == "running" and manifest.steps else write_file
-        write(self.path / MANIFEST, _json(asdict(manifest)))
+        """Replace the manifest, atomically; durably, and laid out for people, when the run begins and ends."""
+        tree = asdict(manifest)
+        if manifest.status == "running" and manifest.steps:
+            swap_file(self.path / MANIFEST, json.dumps(tree, ensure_ascii=False).encode())
+        else:
+            write_file(self.path / MANIFEST, _json(tree))
 
     def manifest(self) -> Manifest:
         """The manifest; raises NotFound or Refused."""
