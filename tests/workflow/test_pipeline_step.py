@@ -243,6 +243,26 @@ def test_a_lora_of_the_text_encoder_is_bound_too(engine: Engine, sd: Path, tmp_p
     assert np.array_equal(silent, pixels(engine, sd))
 
 
+def test_a_lora_binds_in_each_published_spelling(
+    engine: Engine, sd: Path, style: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    spelled: dict[str, dict[str, Any]] = {"diffusers": {}, "kohya": {}}
+    for name, tensor in load_file(style).items():
+        module, part = name.removesuffix(".weight").rsplit(".", 1)
+        head, leaf = module.rsplit(".", 1)
+        direction = {"lora_A": "down", "lora_B": "up"}[part]
+        spelled["diffusers"][f"{head}.processor.{leaf}_lora.{direction}.weight"] = tensor
+        flat = "lora_" + module.replace(".", "_")
+        spelled["kohya"] |= {f"{flat}.lora_{direction}.weight": tensor, f"{flat}.alpha": torch.tensor(2.0)}
+    as_peft = pixels(engine, sd, loras=[{"path": str(style)}])
+    for name, tensors in spelled.items():
+        save_file(tensors, tmp_path / f"{name}.safetensors")
+        loras = [{"path": str(tmp_path / f"{name}.safetensors")}]
+        assert np.array_equal(pixels(engine, sd, loras=loras), as_peft), name
+
+
 def test_option_sets_share_the_weights_and_nothing_else(engine: Engine, sd: Path, style: Path) -> None:
     def loaded(**options: Any) -> Any:
         return engine.load(action(sd, **options).operation.card()).component("pipeline")
