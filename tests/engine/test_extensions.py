@@ -68,9 +68,10 @@ class Passing:
 
 @dataclass(frozen=True)
 class NaNAt:
-    """Puts one NaN into the velocity of a step (from 1)."""
+    """Puts one NaN, or another value, into the velocity of a step (from 1)."""
 
     step: int
+    value: float = torch.nan
     name: str = "nan"
     alters: bool = field(default=True, init=False)
 
@@ -81,7 +82,7 @@ class NaNAt:
         velocity = forward()
         if call.plan.index + 1 == self.step:
             velocity = velocity.clone()
-            velocity[0, 0, 3, 3] = torch.nan
+            velocity[0, 0, 3, 3] = self.value
         return velocity
 
 
@@ -105,8 +106,14 @@ class TestObservers:
 
     @pytest.mark.parametrize("step", [1, 5, 8])
     def test_the_first_non_finite_value_is_located(self, step: int) -> None:
-        generation = engine_with(NaNAt(step), NonFinite()).generate("digits", Request(prompt="a 3", seed=5))
-        assert generation.notices == (f"non-finite: first non-finite value at step {step} of 8, in velocity",)
+        events = list(engine_with(NaNAt(step), NonFinite()).stream("digits", Request(prompt="a 3", seed=5)))
+        assert events[-2] == Noticed(
+            message=f"non-finite: first non-finite value at step {step} of 8, in velocity", item=0
+        )
+
+    def test_a_latent_that_is_not_finite_is_no_picture(self) -> None:
+        with pytest.raises(Refused, match="NaN or infinity; the extension non-finite"):
+            engine_with(NaNAt(3)).generate("digits", Request(prompt="a 3", seed=5))
 
     def test_a_clean_run_has_no_finding(self) -> None:
         assert engine_with(NonFinite()).generate("digits", REQUEST).notices == ()
@@ -138,7 +145,7 @@ class TestInterceptors:
         assert order == ["outer cond", "inner cond"]
 
     def test_its_answer_is_honoured(self, engine: Engine) -> None:
-        assert bytes_of(engine_with(NaNAt(8)), REQUEST) != bytes_of(engine, REQUEST)
+        assert bytes_of(engine_with(NaNAt(8, value=50.0)), REQUEST) != bytes_of(engine, REQUEST)
 
 
 class TestResidualSkip:

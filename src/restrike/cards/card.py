@@ -146,7 +146,8 @@ class ModelCard:
     `location` is None for a card of published weights that needs one from the user; `precisions` are the
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
-    to a checkpoint. `example` is a prompt that it serves well.
+    to a checkpoint. `libraries` are the packages beside torch that compute for it: their versions go into
+    provenance. `example` is a prompt that it serves well.
     """
 
     name: str
@@ -161,6 +162,7 @@ class ModelCard:
     precisions: tuple[str, ...] = ("float32",)
     location: Location | None = None
     pipelines: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     takes_call_arguments: bool = False
     example: str = ""
     fitting: Fitting | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from restrike.engine.versions import versions
@@ -22,7 +23,7 @@ def differences(
         Refused: the weights are others, and no card was named to be used none the less.
     """
     made = source.provenance
-    found = _versions(source)
+    found = _versions(source, versions(resident.card.libraries))
     weights = resident.weights(loop)
     if weights == made.weights:
         return found
@@ -32,8 +33,7 @@ def differences(
     return (line, *found)
 
 
-def _versions(source: Source) -> tuple[str, ...]:
-    here = versions()
+def _versions(source: Source, here: Mapping[str, str]) -> tuple[str, ...]:
     others = [
         f"{name} {version} (here {here[name]})"
         for name, version in source.provenance.versions.items()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from restrike.cards import registry
+from restrike.cards.checkpoint import HubRepository, NotHere
 from restrike.cards.registry import DEFAULT
 from restrike.cards.request import Request
 from restrike.cards.request_faults import COUNT_LIMIT
@@ -61,9 +62,23 @@ def _recorded_card(source: Source) -> str:
     parts = name.split("/")
     if name in registry.names() or (len(parts) == 2 and all(parts) and not {".", ".."} & set(parts)):
         if not name.startswith("~") and not Path(name).is_dir():
+            _check_here(name, source)
             return name
         raise Refused(f"'{source.path}' names card '{name}', which is a folder here; name it with --card")
     raise Unknown("card", name, registry.names(), hint=f"'{source.path}' names it; say another with --card.")
+
+
+def _check_here(name: str, source: Source) -> None:
+    """Refuse to download what a file, perhaps a stranger's, names; the user may by naming it."""
+    if name in registry.names():
+        return
+    try:
+        HubRepository(*name.split("@", 1)).present((registry.INDEX,))
+    except NotHere as error:
+        raise Refused(
+            f"'{source.path}' names '{name}', which is not on this machine; "
+            f"--card {name} downloads it, if you trust it"
+        ) from error
 
 
 def request_of(options: Options, source: Source | None) -> Request:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from restrike.cli.store import open_store
+import typer
+
 from restrike.cli.workflow_options import WorkflowOptions, values_of, workspace_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from restrike.engine.engine import Engine
     from restrike.workflow.session import Asked, Session
     from restrike.workflow.source import Source
 
@@ -18,22 +18,13 @@ if TYPE_CHECKING:
 def session_for(
     workspace: Path, allow_code: list[Path], device: str | None, precision: str | None
 ) -> Session:
-    """The session of a workspace; the engine is made, and torch imported, when a generation runs."""
-    from restrike.workflow.expansion import Machine
-    from restrike.workflow.session import Session
-    from restrike.workflow.tasks.registry import Tasks
+    """The session of a workspace; says on stderr when the store's index had to be begun anew."""
+    from restrike.workflow.api import open_session
 
-    def make_engine() -> Engine:
-        from restrike.engine.engine import Engine
-
-        return Engine(device=device, precision=precision)
-
-    return Session(
-        workspace=workspace,
-        store=open_store(),
-        machine=Machine(tasks=Tasks(tuple(allow_code)), device=device or "auto", precision=precision),
-        make_engine=make_engine,
-    )
+    found = open_session(workspace, device=device, precision=precision, allow_code=tuple(allow_code))
+    if found.store.notice:
+        typer.echo(found.store.notice, err=True)
+    return found
 
 
 def session_of(options: WorkflowOptions, device: str | None, precision: str | None) -> Session:

@@ -261,7 +261,7 @@ def _picture_of(
             arguments=arguments.recorded() | ({"fps": output.fps} if output.fps else {}),
             seed=arguments.seed,
             item=item,
-            versions=versions(),
+            versions=versions(resident.card.libraries),
         ),
     )
 

@@ -1,27 +1,17 @@
 """Which programs made a picture: part of its provenance, never of its key.
 
-Only what is loaded is asked; nothing is imported for the answer.
+Nothing is imported for the answer, and what else a process has loaded does not change it.
 """
 
 from __future__ import annotations
 
 import platform
-import sys
 from functools import cache
 from importlib.metadata import version
 
 
-def versions() -> dict[str, str]:
-    """The versions of Restrike, Python and torch, and of the model libraries that are in use."""
-    found = {"restrike": _own_version(), "python": platform.python_version()}
-    for name in ("torch", "diffusers", "transformers"):
-        module = sys.modules.get(name)
-        if module is not None:
-            found[name] = str(module.__version__)
-    return found
-
-
 @cache
-def _own_version() -> str:
-    # Kept, since the answer is read from a file.
-    return version("restrike")
+def versions(libraries: tuple[str, ...]) -> dict[str, str]:
+    """The versions of Restrike, Python, torch and the libraries that a card is made of."""
+    names = ("restrike", "torch", *libraries)
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}

@@ -216,6 +216,10 @@ class DenoiseLoop:
         return self.model.preview(state.context, state.latent - sigma * state.velocity)
 
     def finalize(self, state: DenoiseState) -> LoopOutput:
-        """Decode the final latent."""
+        """Decode the final latent; raises Refused when it is not finite, for that is no picture."""
+        if not bool(torch.isfinite(state.latent).all()):
+            raise Refused(
+                "the final latent holds NaN or infinity; the extension non-finite names the step where it began"
+            )
         frames_THWC = self.model.decode(state.context, state.latent)
         return LoopOutput(frames_THWC=frames_THWC, latent=state.latent, log_probs=tuple(state.log_probs))

@@ -83,5 +83,6 @@ CARD = ModelCard(
     ),
     recipe=Recipe(method="as published", loop=PIPELINE),
     precisions=("float32", "bfloat16", "float16"),
+    libraries=("diffusers", "transformers"),
     takes_call_arguments=True,
 )

@@ -188,5 +188,6 @@ CARD = ModelCard(
     recipe=Recipe(method="flow matching", loop=TEXT_LOOP),
     precisions=("bfloat16", "float32"),
     pipelines=("WanPipeline", "WanImageToVideoPipeline"),
+    libraries=("diffusers", "transformers"),
     fitting=Fitting(files=(TRANSFORMER_CONFIG, VAE_CONFIG, SCHEDULER_CONFIG), fit=_fitted),
 )
