@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from restrike.engine.engine import Cancellation, Engine
     from restrike.engine.result import Generation, Picture
     from restrike.errors import Cancelled, Crashed, NotFound, Refused, RestrikeError, Shortfall, Unknown
+    from restrike.workflow.api import open_session, plan, run
+    from restrike.workflow.session import Asked, Session, Watch
 
     __version__: str
 
 __all__ = [
+    "Asked",
     "Cancellation",
     "Cancelled",
     "Crashed",
@@ -30,10 +33,15 @@ __all__ = [
     "Refused",
     "Request",
     "RestrikeError",
+    "Session",
     "Shortfall",
     "Unknown",
+    "Watch",
     "__version__",
     "load",
+    "open_session",
+    "plan",
+    "run",
 ]
 
 _MODULES = {
@@ -50,6 +58,8 @@ _MODULES = {
         "Shortfall",
         "Unknown",
     ),
+    "restrike.workflow.api": ("open_session", "plan", "run"),
+    "restrike.workflow.session": ("Asked", "Session", "Watch"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

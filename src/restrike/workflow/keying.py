@@ -49,13 +49,14 @@ def family(graph: Graph, action: Action) -> Digest:
 
 
 def work(graph: Graph, action: Action, upstream: Mapping[str, Digest]) -> Digest:
-    """The digest of what an action computes and of the work that it reads, whatever the seeds.
+    """The digest of what an action computes and of the work that it reads, whatever the seeds and the scope.
 
     Raises:
         Unkeyable: an argument cannot be keyed; NotHere when weights have no identity yet.
     """
     parts = _parts(graph, action, lambda name: Ref(upstream[name]))
-    parts.pop("seed", None)
+    for name in ("seed", "scope"):
+        parts.pop(name, None)
     return digest("work", EPOCH, parts)
 
 

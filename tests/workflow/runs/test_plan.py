@@ -20,7 +20,7 @@ FLOW = {
         "many": {
             **digit("$item"),
             "for_each": "$var.prompts",
-            "arguments": {"prompt": "$item", "steps": 2},
+            "result": {},
         },
         "big": {
             **resized("$item", "$var.side"),
