@@ -21,7 +21,8 @@ _CORE_SHARE = 0.003
 _CORE_LEVEL = 0.75
 _FAINT = 0.25
 _SMALLEST_AREA_PX = 12.0
-_LEAST_OVERLAP = 0.75
+_LEAST_OVERLAP = 0.65
+_LEAST_LEAD = 0.05
 _TEMPLATE_FRAMES = 5
 _MOVED_PX = 6.0
 _STRAY_PX = 3.0
@@ -118,7 +119,7 @@ def _track(mask_BTHW: Tensor) -> _Track:
 
 
 def _shape(mask_BTHW: Tensor, track: _Track) -> tuple[Tensor, Tensor]:
-    """The shape whose template covers the mask best (-1 if none does well), and its radius_BT in px."""
+    """The shape whose template clearly covers the mask best (or -1), and its radius_BT in px."""
     frames = mask_BTHW.shape[1]
     chosen_F = torch.linspace(0, frames - 1, min(_TEMPLATE_FRAMES, frames)).round().long()
     mask_BFHW, area_BF, centre_BF2 = (
@@ -136,10 +137,11 @@ def _shape(mask_BTHW: Tensor, track: _Track) -> tuple[Tensor, Tensor]:
         joint_BF = torch.maximum(mask_BFHW, template_BFHW).sum(dim=(2, 3))
         scores.append((common_BF / joint_BF).mean(dim=1))
         radii.append((track.area_BT / area).sqrt())
-    best_B, shape_B = torch.stack(scores, dim=1).max(dim=1)
+    (best_B, second_B), (shape_B, _) = (ranked.unbind(1) for ranked in torch.stack(scores, dim=1).topk(2))
     radius_BT = torch.stack(radii, dim=1)[torch.arange(len(shape_B)), shape_B]
     whole_B = (track.area_BT > _SMALLEST_AREA_PX).all(dim=1)
-    return torch.where(whole_B & (best_B > _LEAST_OVERLAP), shape_B, -1), radius_BT
+    clear_B = (best_B > _LEAST_OVERLAP) & (best_B - second_B > _LEAST_LEAD)
+    return torch.where(whole_B & clear_B, shape_B, -1), radius_BT
 
 
 def _reference(shape: int) -> tuple[float, Tensor]:

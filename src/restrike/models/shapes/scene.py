@@ -22,10 +22,10 @@ SIDE_PX = 64
 CLIP_FRAMES = 17
 
 _HEADING = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "up": (0.0, -1.0), "down": (0.0, 1.0)}
-_RADIUS_PX = ((8.5, 9.5), (12.0, 13.0))
+_RADIUS_PX = ((9.5, 10.5), (12.5, 13.5))
 _SPEED_PX = ((0.75, 0.90), (1.35, 1.55))
-_SMALL_END_PX = (5.5, 6.5)
-_GROWTH_PX = (0.40, 0.48)
+_SMALL_END_PX = (7.0, 8.0)
+_GROWTH_PX = (0.36, 0.42)
 _OFF_CENTRE_PX = 6.0
 
 

@@ -13,10 +13,13 @@ from torch import Tensor
 
 from restrike.models.shapes.captions import training_caption
 from restrike.models.shapes.data import draw_clips
-from restrike.models.shapes.scene import CLIP_FRAMES, SIDE_PX, TRAINED, Scene, draw_scenes
+from restrike.models.shapes.scene import CLIP_FRAMES, SHAPES, SIDE_PX, TRAINED, Scene, draw_scenes
 from restrike.models.shapes.vae import SPATIAL_STRIDE, TEMPORAL_STRIDE, ShapesVAE
 
 _CHUNK = 8
+_FINE_SHAPES = ("star", "cross", "ring")
+# Shapes with the finest detail are learned last, so they are drawn twice as often as the others.
+_DRAWN = TRAINED + tuple(combination for combination in TRAINED if SHAPES[combination.shape] in _FINE_SHAPES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,7 @@ class LatentBank:
     def renew(self) -> None:
         """Replaces the eight oldest items by the next eight."""
         generator = torch.Generator().manual_seed(self._seed * 7_000_003 + self._next)
-        scenes = draw_scenes(TRAINED, _CHUNK, generator)
+        scenes = draw_scenes(_DRAWN, _CHUNK, generator)
         latent_BCTHW = self._vae.encode(draw_clips(scenes, torch.arange(CLIP_FRAMES)))
         slot = self._next * _CHUNK % self._size
         self._latent_NCTHW[slot : slot + _CHUNK] = latent_BCTHW

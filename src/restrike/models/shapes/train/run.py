@@ -22,7 +22,7 @@ from restrike.models.shapes.train.muon import Muon
 _CHECKPOINT = "checkpoint.safetensors"
 _MATRIX_DECAY = 0.01
 _ADAM_SHARE = 0.4
-_AVERAGE_KEEP = 0.998
+_AVERAGE_KEEP = 0.995
 
 
 @dataclass(frozen=True, kw_only=True)
