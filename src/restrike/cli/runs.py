@@ -51,7 +51,16 @@ class AgainOptions(RunOptions):
 
     allow_code: AllowCode = None
     device: Device = None
-    seed: Annotated[int | None, typer.Option(help="Another seed, for `rerun`.")] = None
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerunOptions(AgainOptions):
+    """The options of `restrike runs rerun`."""
+
+    seed: Annotated[
+        str, typer.Option(metavar="SEED", help="Another seed, or `random`; the run's own if left out.")
+    ] = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +68,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(cls=Group, help="List, resume, rerun or delete earlier runs.", no_args_is_help=True)
     verbs.add(group, "list", ListOptions, list_all)
     verbs.add(group, "resume", AgainOptions, resume)
-    verbs.add(group, "rerun", AgainOptions, rerun)
+    verbs.add(group, "rerun", RerunOptions, rerun)
     verbs.add(group, "delete", RunOptions, delete)
     app.add_typer(group, name="runs")
     verbs.add(app, "explain", RunOptions, explain)
@@ -106,11 +115,13 @@ def resume(options: AgainOptions) -> None:
     from restrike.cli.run import shown
     from restrike.cli.session import session_for
 
-    session = session_for(_workspace(options.workspace), options.allow_code or [], options.device, None)
+    session = session_for(
+        _workspace(options.workspace), options.allow_code or [], options.device, options.precision
+    )
     shown(session, lambda watch: session.resume(options.run, watch), as_json=options.json)
 
 
-def rerun(options: AgainOptions) -> None:
+def rerun(options: RerunOptions) -> None:
     """Run an earlier run's own definition again, as a new run; with its seed or another."""
     from restrike.cli.run import shown
     from restrike.cli.session import session_for
@@ -119,10 +130,22 @@ def rerun(options: AgainOptions) -> None:
     from restrike.workflow.source import read_file
 
     workspace = _workspace(options.workspace)
-    session = session_for(workspace, options.allow_code or [], options.device, None)
+    session = session_for(workspace, options.allow_code or [], options.device, options.precision)
     source = read_file(RunFolder.open(workspace, options.run).definition())
-    asked = Asked(seed=options.seed)
+    asked = Asked(seed=_seed(options.seed))
     shown(session, lambda watch: session.run(source, asked, watch), as_json=options.json)
+
+
+def _seed(text: str) -> int | None:
+    from restrike.cards.request import SEED_LIMIT
+    from restrike.errors import Refused
+    from restrike.workflow.seeds import drawn
+
+    if text == "random":
+        return drawn()
+    if text and not (text.isdecimal() and int(text) <= SEED_LIMIT):
+        raise Refused(f"--seed {text} is neither `random` nor a whole number from 0 to {SEED_LIMIT}")
+    return int(text) if text else None
 
 
 def delete(options: RunOptions) -> None:
