@@ -79,7 +79,9 @@ def test_the_name_of_the_component_is_told_and_is_no_content(root: Path) -> None
 
 
 def pipeline_folder(root: Path) -> Path:
-    (root / "model_index.json").write_text('{"_class_name": "X", "vae": ["diffusers", "A"], "off": [null, null]}')
+    (root / "model_index.json").write_text(
+        '{"_class_name": "X", "vae": ["diffusers", "A"], "off": [null, null]}'
+    )
     return root
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from restrike.errors import RestrikeError, typed
+from restrike.errors import Refused, RestrikeError, Shortfall, typed
 from restrike.keys import Digest
 from restrike.store.files import copy_file, sync_folder, write_synced
 
@@ -22,7 +22,7 @@ _READ_BYTES = 8 << 20
 _STALE_AFTER_S = 3600
 
 
-class Damaged(RestrikeError):
+class Damaged(Crashed):
     """A stored thing is missing or does not hold what its digest says."""
 
 
@@ -60,9 +60,12 @@ class Blobs:
             os.replace(partial, target)
             sync_folder(target.parent)
         except OSError as error:
-            raise typed(error) from error
+            failure = typed(error)
+            # Whatever else a disk may answer: the result is there and only its keeping failed.
+            raise failure if isinstance(failure, Shortfall) else Refused(failure.message) from error
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def read(self, digest: Digest) -> bytearray:
         """The bytes of a blob; one that is not what its name says is set aside, and raises Damaged."""

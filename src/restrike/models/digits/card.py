@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from restrike.cards.card import (
     Axis,
     Component,
@@ -15,36 +13,17 @@ from restrike.cards.card import (
     Task,
 )
 from restrike.cards.checkpoint import Packaged
-
-if TYPE_CHECKING:
-    from restrike.cards.checkpoint import Checkpoint
-    from restrike.cards.placement import Placement
+from restrike.cards.deferred import Deferred
 
 SIDE_PX = 8
 
 
-def _text_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.digits.model import load_text_encoder
-
-    return load_text_encoder(checkpoint, placement)
+MODEL = "restrike.models.digits.model"
 
 
-def _transformer(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.digits.model import load_transformer
-
-    return load_transformer(checkpoint, placement)
-
-
-def _decoder(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.digits.model import load_decoder
-
-    return load_decoder(checkpoint, placement)
-
-
-def _denoise(checkpoint: Checkpoint) -> Any:
-    from restrike.models.digits.model import build_loop
-
-    return build_loop(checkpoint)
+def _component(name: str) -> Component:
+    files = (f"{name}.safetensors", "config.json")
+    return Component(name=name, load=Deferred(f"{MODEL}:load_{name}"), files=files)
 
 
 CARD = ModelCard(
@@ -52,17 +31,13 @@ CARD = ModelCard(
     description="Handwritten digits of 8x8 pixels from a prompt such as 'a seven'; made to be tested with",
     architecture="restrike.digits",
     license="Apache-2.0 (trained on scikit-learn's digits, BSD-3-Clause)",
-    components=(
-        Component(name="text_encoder", load=_text_encoder, files=("text_encoder.safetensors", "config.json")),
-        Component(name="transformer", load=_transformer, files=("transformer.safetensors", "config.json")),
-        Component(name="decoder", load=_decoder, files=("decoder.safetensors", "config.json")),
-    ),
+    components=tuple(map(_component, ("text_encoder", "transformer", "decoder"))),
     loops=(
         LoopSpec(
             name="denoise",
             tasks=(Task.TEXT_TO_IMAGE,),
             components=("text_encoder", "transformer", "decoder"),
-            build=_denoise,
+            build=Deferred(f"{MODEL}:build_loop"),
             solvers=("euler", "sde", "unipc"),
             guidance=("none", "cfg", "batched"),
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from restrike.cards.card import (
     Axis,
     Component,
@@ -15,37 +13,18 @@ from restrike.cards.card import (
     Task,
 )
 from restrike.cards.checkpoint import Packaged
-
-if TYPE_CHECKING:
-    from restrike.cards.checkpoint import Checkpoint
-    from restrike.cards.placement import Placement
+from restrike.cards.deferred import Deferred
 
 _SIDE_PX = 64
 _CLIP_FRAMES = 17
 
 
-def _text_encoder(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.shapes.model import load_text_encoder
-
-    return load_text_encoder(checkpoint, placement)
+MODEL = "restrike.models.shapes.model"
 
 
-def _transformer(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.shapes.model import load_transformer
-
-    return load_transformer(checkpoint, placement)
-
-
-def _vae(checkpoint: Checkpoint, placement: Placement) -> Any:
-    from restrike.models.shapes.model import load_vae
-
-    return load_vae(checkpoint, placement)
-
-
-def _denoise(checkpoint: Checkpoint) -> Any:
-    from restrike.models.shapes.model import build_loop
-
-    return build_loop(checkpoint)
+def _component(name: str) -> Component:
+    files = (f"{name}.safetensors", "config.json")
+    return Component(name=name, load=Deferred(f"{MODEL}:load_{name}"), files=files)
 
 
 CARD = ModelCard(
@@ -53,17 +32,13 @@ CARD = ModelCard(
     description="Clips of a shape that moves, grows or rests, such as 'a red heart moving up on white'",
     architecture="restrike.shapes",
     license="Apache-2.0",
-    components=(
-        Component(name="text_encoder", load=_text_encoder, files=("text_encoder.safetensors", "config.json")),
-        Component(name="transformer", load=_transformer, files=("transformer.safetensors", "config.json")),
-        Component(name="vae", load=_vae, files=("vae.safetensors", "config.json")),
-    ),
+    components=tuple(map(_component, ("text_encoder", "transformer", "vae"))),
     loops=(
         LoopSpec(
             name="denoise",
             tasks=(Task.TEXT_TO_VIDEO, Task.TEXT_TO_IMAGE),
             components=("text_encoder", "transformer", "vae"),
-            build=_denoise,
+            build=Deferred(f"{MODEL}:build_loop"),
             solvers=("euler", "sde", "unipc"),
             guidance=("none", "cfg", "batched"),
         ),
@@ -77,7 +52,7 @@ CARD = ModelCard(
         guidance=3.0,
         guidance_mode="batched",
         solver="euler",
-        shift=2.5,
+        shift=3.5,
     ),
     geometry=Geometry(
         width=Axis(minimum=_SIDE_PX, maximum=_SIDE_PX),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from restrike.cards.card import (
     Component,
@@ -15,6 +14,7 @@ from restrike.cards.card import (
     SamplingDefaults,
     Task,
 )
+from restrike.cards.deferred import Deferred
 from restrike.models.wan.layout import (
     INDEX,
     SCHEDULER_CONFIG,
@@ -27,35 +27,13 @@ from restrike.models.wan.sampler import settings_of
 
 if TYPE_CHECKING:
     from restrike.cards.checkpoint import Checkpoint
-    from restrike.cards.placement import Placement
 
 TEXT_LOOP, IMAGE_LOOP = "text-to-video", "image-to-video"
 IMAGE_COMPONENTS = ("image_encoder", "image_processor")
 
 
-def _loader(function: str, *arguments: str) -> Callable[[Checkpoint, Placement], Any]:
-    def load(checkpoint: Checkpoint, placement: Placement) -> Any:
-        from restrike.models.wan import loading
-
-        return getattr(loading, function)(checkpoint, placement, *arguments)
-
-    return load
-
-
-def _scheduler(checkpoint: Checkpoint, placement: Placement) -> Any:
-    return settings_of(checkpoint)
-
-
-def _text_to_video(checkpoint: Checkpoint) -> Any:
-    from restrike.models.wan.model import text_to_video
-
-    return text_to_video(checkpoint)
-
-
-def _image_to_video(checkpoint: Checkpoint) -> Any:
-    from restrike.models.wan.model import image_to_video
-
-    return image_to_video(checkpoint)
+def _loader(function: str, *arguments: str) -> Deferred:
+    return Deferred(f"restrike.models.wan.loading:{function}", arguments)
 
 
 def _weights(folder: str) -> tuple[str, ...]:
@@ -118,7 +96,7 @@ COMPONENTS = (
         optional=True,
     ),
     Component(name="vae", load=_loader("load_vae"), files=_weights("vae")),
-    Component(name="scheduler", load=_scheduler, files=(SCHEDULER_CONFIG, INDEX)),
+    Component(name="scheduler", load=_loader("load_scheduler"), files=(SCHEDULER_CONFIG, INDEX)),
     Component(
         name="image_encoder",
         load=_loader("load_image_encoder"),
@@ -140,7 +118,7 @@ LOOPS = (
         name=TEXT_LOOP,
         tasks=(Task.TEXT_TO_VIDEO, Task.TEXT_TO_IMAGE),
         components=SHARED,
-        build=_text_to_video,
+        build=Deferred("restrike.models.wan.model:text_to_video"),
         solvers=SOLVERS,
         guidance=GUIDANCE,
     ),
@@ -148,7 +126,7 @@ LOOPS = (
         name=IMAGE_LOOP,
         tasks=(Task.IMAGE_TO_VIDEO,),
         components=(*SHARED, *IMAGE_COMPONENTS),
-        build=_image_to_video,
+        build=Deferred("restrike.models.wan.model:image_to_video"),
         solvers=SOLVERS,
         guidance=GUIDANCE,
     ),

@@ -16,6 +16,7 @@ from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
 from restrike.models.libraries import libraries
 from restrike.models.wan.layout import INDEX
+from restrike.models.wan.sampler import SchedulerSettings, settings_of
 
 
 def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) -> Any:
@@ -155,3 +156,8 @@ def _shards(where: str, index: Path) -> set[str]:
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (ValueError, KeyError, AttributeError) as error:
         raise Refused(f"{where}: {index.parent.name}/{index.name} is not an index of weights") from error
+
+
+def load_scheduler(checkpoint: Checkpoint, placement: Placement) -> SchedulerSettings:
+    """The checkpoint's own schedule and solver; raises as `settings_of`."""
+    return settings_of(checkpoint)
