@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from restrike.errors import Refused, RestrikeError, Shortfall, typed
+from restrike.errors import Crashed, Refused, Shortfall, typed
 from restrike.keys import Digest
 from restrike.store.files import copy_file, sync_folder, write_synced
 
