@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +166,11 @@ def test_a_failure_in_flight_lets_the_next_one_try(store: Store, put: Put) -> No
         put(1, "value")
     with store.flight(key(1)) as entry:
         assert entry is not None
+
+
+def test_a_process_that_another_container_counts_is_not_known_to_be_dead() -> None:
+    here = Owner.here()
+    host, _, counted_by = here.host.rpartition("/")
+    gone = replace(here, pid=2**22 + 1)
+    assert gone.is_dead()
+    assert not replace(gone, host=f"{host}/{int(counted_by) + 1}").is_dead()

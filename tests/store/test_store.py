@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -179,3 +180,69 @@ def test_publishing_gives_an_independent_file(store: Store, put: Put, tmp_path: 
     with pytest.raises(Damaged):
         store.blobs.publish(digest, target)
     assert target.read_bytes() == b"edited"
+
+
+def _edited(store: Store, statement: str, value: object) -> Store:
+    """The store as another process sees it after its index was edited behind its back."""
+    with store._database.write() as connection:
+        connection.exec_driver_sql(statement, (value,))
+    return Store(store.root)
+
+
+@pytest.mark.parametrize("column", ["document", "encoding", "value"])
+def test_an_index_that_says_something_else_is_not_believed(store: Store, put: Put, column: str) -> None:
+    right = put(1, "right").entry
+    wrong = put(2, "wrong").entry
+    said = {"document": wrong.document, "encoding": wrong.key.encoding, "value": wrong.value.hex}
+    again = _edited(store, f"UPDATE entries SET {column} = ? WHERE label = 'task t'", said[column])
+    assert again.lookup(key(1)) is None
+    kept = again.put(key(1), "right", seconds=1, label="task t", origin="o", family=family())
+    assert kept.entry.value == right.value
+    assert kept.other is None
+    assert again.read(kept.entry) == "right"
+
+
+def test_verify_forgets_what_the_index_garbled(store: Store, put: Put) -> None:
+    put(1, "right")
+    again = _edited(store, "UPDATE entries SET encoding = ?", b"junk")
+    with pytest.raises(Damaged, match="verify"):
+        again.find("")
+    assert again.nearest(key(2), "task t") is None
+    assert len(again.verify().damaged) == 1
+    assert again.stats().entries == 0
+
+
+def test_an_index_torn_in_its_middle_is_set_aside_when_it_is_met(
+    store: Store, put: Put, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(100):
+        put(number, "text " * 200)
+    store._database._engine.dispose()  # pyright: ignore[reportOptionalMemberAccess]
+    with sqlite3.connect(store.root / "index.sqlite") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    index = store.root / "index.sqlite"
+    index.write_bytes(index.read_bytes()[:4096] + b"\xa5" * (index.stat().st_size - 4096))
+    again, other = Store(store.root), Store(store.root)
+    assert again.notice is None
+    assert again.lookup(key(1)) is None
+    assert "set aside" in caplog.text
+    kept = again.put(key(1), "text", seconds=1, label="l", origin="o", family=family())
+    # Another process that met the torn one too must leave the new one where it is.
+    assert other.lookup(key(2)) is None
+    assert Store(store.root).lookup(key(1)) == kept.entry
+
+
+@pytest.mark.parametrize("name", ["a?b=c", "a%20b", "a#b", "a?mode=memory", "ä b", ":memory:"])
+def test_a_store_lies_where_it_is_told_to(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path / name)
+    store.put(key(1), "v", seconds=1, label="l", origin="o", family=family())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert Store(tmp_path / name).lookup(key(1)) is not None
+
+
+def test_a_blob_that_cannot_be_written_is_a_refusal(store: Store, put: Put) -> None:
+    put(1, "v")
+    (store.root / "blobs").write_text("in the way")
+    with pytest.raises(Refused, match="Not a directory"):
+        put(2, frames(2))

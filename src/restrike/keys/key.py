@@ -35,6 +35,11 @@ def digest(domain: str, epoch: str, value: object) -> Digest:
         encoded = encode(value)
     except Unkeyable as error:
         raise error.inside("value") from None
+    return encoded_digest(domain, epoch, encoded)
+
+
+def encoded_digest(domain: str, epoch: str, encoded: bytes) -> Digest:
+    """What `digest` says of the value with this encoding."""
     return Digest(hashlib.sha256(_prefix(domain, epoch) + encoded).hexdigest())
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """One holder: host, process, when that process began, and a token that makes each holder its own."""
+    """One holder: host, process, when that process began, and a token that makes each holder its own.
+
+    The host is whoever counts processes: containers of one host name that each count their own are several.
+    """
 
     host: str
     pid: int
@@ -22,7 +25,7 @@ class Owner:
     def here(cls) -> Owner:
         """A new holder in this process."""
         pid = os.getpid()
-        return cls(host=socket.gethostname(), pid=pid, began=_began(pid), token=secrets.token_hex(8))
+        return cls(host=_host(), pid=pid, began=_began(pid), token=secrets.token_hex(8))
 
     @classmethod
     def parse(cls, text: str) -> Owner:
@@ -35,7 +38,15 @@ class Owner:
 
     def is_dead(self) -> bool:
         """Whether its process is known to be gone; of another host nothing is known."""
-        return self.host == socket.gethostname() and _began(self.pid) != self.began
+        return self.host == _host() and _began(self.pid) != self.began
+
+
+def _host() -> str:
+    try:
+        counted_by = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()}/{counted_by}"
 
 
 def _began(pid: int) -> str:

@@ -5,17 +5,19 @@ The index says what is there; it holds no big values. A database that is torn is
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakSet, finalize
 
 from sqlalchemy import (
+    URL,
     Column,
     Connection,
     Engine,
@@ -35,6 +37,8 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
 from restrike.errors import Crashed, Refused, RestrikeError, Shortfall, typed
+
+_log = logging.getLogger(__name__)
 
 VERSION = 1
 BUSY_TIMEOUT_S = 30
@@ -117,21 +121,29 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notice: str | None = None
+        """A line that says so when a torn index had to be set aside while this one was opened."""
         self._engine: Engine | None = None
+        self._file: tuple[int, int] | None = None
         self._lock = threading.Lock()
         folder = next(parent for parent in path.parents if parent.exists())
         self.writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
         self._why = "no permission"
         if path.exists():
-            self._opened()
+            try:
+                self._opened()
+            except Torn as error:
+                self.notice = self._begin_anew(error)
 
     def _opened(self) -> Engine:
         """The engine of the file, which is made if it does not exist and can be."""
         with self._lock:
             if self._engine is None:
-                self._engine = self._made() if self.writable else _readable(self.path)
-                if self._engine is not _nothing():
-                    finalize(self, self._engine.dispose)
+                self._file = _file_at(self.path)
+                engine = self._made() if self.writable else _readable(self.path)
+                if engine is not _nothing():
+                    finalize(self, engine.dispose)
+                self._engine = engine
             return self._engine
 
     def _made(self) -> Engine:
@@ -144,7 +156,20 @@ class Database:
             # What is kept can still be read.
             self.writable, self._why = False, typed(error).message
             return _readable(self.path)
+        self._file = _file_at(self.path)
         return engine
+
+    def _begin_anew(self, torn: Torn) -> str:
+        """Set the torn file aside, unless another process has done so; returns the line that says so."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+            if not self.writable:
+                self._engine = _nothing()
+            elif self._file is not None and self._file == _file_at(self.path):
+                _set_aside(self.path)
+            if engine is not None:
+                engine.dispose()
+        return f"{torn}; " + ("it is not used" if self._engine else "it was set aside, a new one is begun")
 
     def check_writable(self) -> None:
         """Raise Refused when nothing can be kept, saying why."""
@@ -155,7 +180,7 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A connection that sees one state of the index."""
         engine = self._opened() if self._engine or self.path.exists() else _nothing()
-        with _translated(self.path), engine.connect() as connection:
+        with self._mending(engine), engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -164,7 +189,7 @@ class Database:
         self.check_writable()
         engine = self._opened()
         self.check_writable()
-        with _translated(self.path), engine.connect() as connection:
+        with self._mending(engine), engine.connect() as connection:
             connection.execute(text("BEGIN IMMEDIATE"))
             try:
                 yield connection
@@ -172,6 +197,17 @@ class Database:
                 connection.rollback()
                 raise
             connection.commit()
+
+    @contextmanager
+        """Begin the index anew when it turns out torn; Torn is raised all the same: the answer is lost."""
+        """Begin the index anew when it turns out torn; Torn is raised all the same: what was asked is lost."""
+        try:
+            with _translated(self.path):
+                yield
+        except Torn as error:
+            if engine is self._engine:
+                _log.warning("%s", self._begin_anew(error))
+            raise
 
 
 def _migrate(engine: Engine) -> None:
@@ -223,10 +259,15 @@ def _forget_connections() -> None:
 os.register_at_fork(after_in_child=_forget_connections)
 
 
+_AS_IT_STANDS = {"immutable": "1", "uri": "true"}
+
+
 def _engine(path: Path, *, writable: bool) -> Engine:
     # Connections stay open: closing the last one of a process would write the whole log back each time.
     # A folder that cannot be written has no room for the log's index: the file is read as it stands.
-    address = f"sqlite:///{path}" if writable else f"sqlite:///file:{quote(str(path))}?immutable=1&uri=true"
+    # By parts, not as a text: a path may hold what has a meaning in an address.
+    name, query = (str(path), {}) if writable else (f"file:{quote(str(path))}", _AS_IT_STANDS)
+    address = URL.create("sqlite", database=name, query=query)
     engine = create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
     _engines.add(engine)
 
@@ -256,17 +297,20 @@ def _translated(path: Path) -> Iterator[None]:
         raise kind(f"the store's index '{path.name}': {error.orig}") from error
 
 
-def open_database(root: Path) -> tuple[Database, str | None]:
-    """The index of a store, and a line that says so when a torn one had to be set aside."""
-    path = root / "index.sqlite"
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file lies at a path, so that one is told from a later one of the same name."""
     try:
-        return Database(path), None
-    except Torn as error:
-        aside = root / "quarantine"
-        aside.mkdir(parents=True, exist_ok=True)
-        stamp = int(time.time())
-        for suffix in ("", "-wal", "-shm"):
-            torn = path.with_name(path.name + suffix)
-            if torn.exists():
-                os.replace(torn, aside / f"{torn.name}-{stamp}")
-        return Database(path), f"{error}; it was set aside, a new one is begun"
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _set_aside(path: Path) -> None:
+    aside = path.parent / "quarantine"
+    aside.mkdir(parents=True, exist_ok=True)
+    stamp = time.time_ns()
+    for suffix in ("", "-wal", "-shm"):
+        torn = path.with_name(path.name + suffix)
+        with suppress(FileNotFoundError):
+            os.replace(torn, aside / f"{torn.name}-{stamp}")

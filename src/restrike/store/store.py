@@ -5,13 +5,15 @@ It never hands out what it could not verify, and never decides what is in a key.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -23,8 +25,8 @@ from restrike.store.entry import Collected, Entry, Stats, Verified
 from restrike.store.eviction import Eviction
 from restrike.store.leases import Leases
 from restrike.store.owner import Owner
-from restrike.store.schema import entries, entry_blobs, open_database, timings
-from restrike.store.values import blobs_of, pack, unpack
+from restrike.store.schema import Database, Torn, entries, entry_blobs, timings
+from restrike.store.values import blobs_of, document_digest, pack, unpack
 
 DEFAULT_LIMIT_BYTES = 50 << 30
 _TIMINGS_KEPT = 50
@@ -45,6 +47,25 @@ class Kept:
     other: Digest | None = None
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _mended(
+    method: Callable[Concatenate[Store, P], R],
+) -> Callable[Concatenate[Store, P], R]:
+    """Once more when the index is found torn: by then it is set aside, and a new one begun."""
+
+    @wraps(method)
+    def call(store: Store, *args: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(store, *args, **named)
+        except Torn:
+            return method(store, *args, **named)
+
+    return call
+
+
 class Store:
     """One folder, shared by any number of processes; it is made when the first result is kept."""
 
@@ -52,7 +73,8 @@ class Store:
         self.root = root
         self.limit_bytes = limit_bytes
         self.blobs = Blobs(root)
-        self._database, self.notice = open_database(root)
+        self._database = Database(root / "index.sqlite")
+        self.notice = self._database.notice
         self.leases = Leases(self._database)
         self._eviction = Eviction(self._database, self.blobs, self.leases)
 
@@ -61,12 +83,13 @@ class Store:
         """Whether results can be kept; a store that cannot be written is still read."""
         return self._database.writable
 
+    @_mended
     def lookup(self, key: Key) -> Entry | None:
         """The result kept under exactly this key."""
         with self._database.read() as connection:
             row = connection.execute(_BY_DIGEST, {"wanted": key.digest.hex}).one_or_none()
         # Two keys of one digest would be a broken hash; the stored key says which of them this is.
-        return _entry(row) if row is not None and row.encoding == key.encoding else None
+        return _entry(row) if row is not None and row.encoding == key.encoding and _is_whole(row) else None
 
     def read(self, entry: Entry) -> Any:
         """The value of an entry, every blob verified.
@@ -82,6 +105,7 @@ class Store:
             raise
         return value
 
+    @_mended
     def put(
         self, key: Key, value: object, *, seconds: float, label: str, origin: str, family: Digest
     ) -> Kept:
@@ -119,6 +143,9 @@ class Store:
             earlier = connection.execute(
                 select(entries).where(entries.c.digest == key.digest.hex)
             ).one_or_none()
+            if earlier is not None and not _is_whole(earlier):
+                connection.execute(delete(entries).where(entries.c.digest == key.digest.hex))
+                earlier = None
             if earlier is None:
                 connection.execute(insert(entries).values(row))
                 sizes = [
@@ -136,11 +163,15 @@ class Store:
         self._eviction.shrink(self.limit_bytes, spare=kept.key.digest)
         return Kept(entry=kept, other=packed.digest if kept.value != packed.digest else None)
 
+    @_mended
     def remove(self, key: Key) -> None:
         """Forget a result; its blobs go with the next collection."""
+        self._remove(key.digest.hex)
+
+    def _remove(self, digest: str) -> None:
         if self.writable:
             with self._database.write() as connection:
-                connection.execute(delete(entries).where(entries.c.digest == key.digest.hex))
+                connection.execute(delete(entries).where(entries.c.digest == digest))
 
     @contextmanager
     def flight(self, key: Key, check: Callable[[], None] = lambda: None) -> Iterator[Entry | None]:
@@ -156,7 +187,7 @@ class Store:
         name, owner = f"flight {key.digest.hex}", Owner.here()
         try:
             leased = self.leases.wait(name, owner, lambda: self.lookup(key) is not None, check)
-        except (Refused, Shortfall):
+        except (Refused, Shortfall, Torn):
             leased = False
         with self.leases.kept(name, owner) if leased else nullcontext():
             # The last owner may have finished between the look and the lease.
@@ -175,7 +206,7 @@ class Store:
 
         def hold(entry: Entry) -> None:
             # On a full disk nothing is kept, so nothing has to be evicted either.
-            with suppress(Refused, Shortfall):
+            with suppress(Refused, Shortfall, Torn):
                 try:
                     self._eviction.hold(name, entry.key.digest)
                 except IntegrityError:
@@ -183,11 +214,12 @@ class Store:
                     self.leases.take(name, owner)
                     self._eviction.hold(name, entry.key.digest)
 
-        with suppress(Refused, Shortfall):
+        with suppress(Refused, Shortfall, Torn):
             self.leases.take(name, owner)
         with self.leases.kept(name, owner):
             yield hold
 
+    @_mended
     def find(self, prefix: str) -> Entry:
         """The entry whose digest begins so; raises NotFound for none, Refused for several."""
         with self._database.read() as connection:
@@ -196,10 +228,13 @@ class Store:
             ).all()
         if not rows:
             raise NotFound(f"no result has a key that begins with '{prefix}'")
+        if not all(map(_is_whole, rows)):
+            raise Damaged("what is kept under this key is damaged; `restrike store verify` removes it")
         if len(rows) > 1:
             raise Refused(f"several keys begin with '{prefix}'; give more digits")
         return _entry(rows[0])
 
+    @_mended
     def pin(self, key: Key, reason: str | None) -> None:
         """Keep an entry whatever the limit says; a reason of None unpins it."""
         with self._database.write() as connection:
@@ -207,24 +242,27 @@ class Store:
                 update(entries).where(entries.c.digest == key.digest.hex).values(pinned=reason)
             )
 
+    @_mended
     def nearest(self, key: Key, label: str, before: float = math.inf) -> Key | None:
         """The key of the same operation, kept `before`, that differs from this one in the fewest places."""
         with self._database.read() as connection:
             rows = connection.execute(
-                select(entries.c.encoding)
+                select(entries.c.digest, entries.c.encoding)
                 .where(entries.c.domain == key.domain, entries.c.label == label)
                 .where(entries.c.digest != key.digest.hex, entries.c.created < min(before, time.time() + 1))
                 .order_by(entries.c.created.desc())
                 .limit(50)
-            ).scalars()
-            others = [Key.decode(encoding) for encoding in rows]
+            )
+            others = [Key.decode(row.encoding) for row in rows if _is_key_whole(row)]
         return min(others, key=lambda other: len(key.diff(other)), default=None)
 
+    @_mended
     def has_family(self, family: Digest) -> bool:
         """Whether some result is kept whose key says the same but for its inputs."""
         with self._database.read() as connection:
             return connection.execute(_BY_FAMILY, {"wanted": family.hex}).first() is not None
 
+    @_mended
     def record_timing(self, label: str, seconds: float) -> None:
         """Remember how long an operation took; outlives the result itself."""
         if not self.writable:
@@ -238,6 +276,7 @@ class Store:
                 )
             )
 
+    @_mended
     def timings(self, label: str) -> tuple[float, ...]:
         """The newest measured seconds of an operation, newest first."""
         with self._database.read() as connection:
@@ -246,6 +285,7 @@ class Store:
             )
             return tuple(found.scalars())
 
+    @_mended
     def stats(self) -> Stats:
         """What is kept."""
         with self._database.read() as connection:
@@ -269,6 +309,7 @@ class Store:
             by_label=by_label,
         )
 
+    @_mended
     def verify(self) -> Verified:
         """Digest every blob again; set damaged ones aside and forget the entries that need them."""
         wrong = {digest for digest, _, _ in self.blobs.present() if not self.blobs.is_whole(digest)}
@@ -276,16 +317,27 @@ class Store:
             self.blobs.quarantine(digest)
         present = {digest for digest, _, _ in self.blobs.present()}
         with self._database.read() as connection:
-            found = [_entry(row) for row in connection.execute(select(entries)).all()]
-        damaged = [entry for entry in found if not blobs_of(entry.document) <= present]
-        for entry in damaged:
-            self.remove(entry.key)
-        names = tuple(f"{entry.label} {entry.key.digest.short}" for entry in damaged)
-        return Verified(entries=len(found), blobs=len(present) + len(wrong), damaged=names)
+            rows = connection.execute(select(entries)).all()
+        damaged = [row for row in rows if not (_is_whole(row) and blobs_of(row.document) <= present)]
+        for row in damaged:
+            self._remove(row.digest)
+        names = tuple(f"{row.label} {row.digest[:12]}" for row in damaged)
+        return Verified(entries=len(rows), blobs=len(present) + len(wrong), damaged=names)
 
+    @_mended
     def collect(self, limit_bytes: int | None = None) -> Collected:
         """Remove what nothing needs: dead leases, leftovers of dead writers, orphans, all over the limit."""
         return self._eviction.collect(self.limit_bytes if limit_bytes is None else limit_bytes)
+
+
+def _is_key_whole(row: Any) -> bool:
+    """Whether the index still has the key that the entry was kept under."""
+    return hashlib.sha256(row.encoding).hexdigest() == row.digest
+
+
+def _is_whole(row: Row[Any]) -> bool:
+    """Whether the index still has what was written: SQLite does not look at what its pages hold."""
+    return _is_key_whole(row) and document_digest(row.document).hex == row.value
 
 
 def _entry(row: Row[Any]) -> Entry:

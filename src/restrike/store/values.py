@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from restrike.keys import ArrayContent, Digest, Record, digest
 from restrike.keys.arrays import content_of, elements_of
 from restrike.keys.encoding import decode, encode
+from restrike.keys.key import encoded_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,6 +53,11 @@ def unpack(document: bytes, read: Callable[[Digest], bytearray]) -> Any:
     return _raised(decode(document), read)
 
 
+def document_digest(document: bytes) -> Digest:
+    """The digest of the value that a document stands for: what `pack` said of it."""
+    return encoded_digest(DOMAIN, EPOCH, document)
+
+
 def blobs_of(document: bytes) -> frozenset[Digest]:
     """The digests of all blobs that a document names."""
     found: set[Digest] = set()
@@ -76,7 +82,7 @@ class _Lowering:
     def lower(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {name: self.lower(entry) for name, entry in value.items()}
-        if isinstance(value, (list, tuple)):
+        if type(value) in (list, tuple):  # the encoder refuses what is derived from them
             return type(value)(self.lower(entry) for entry in value)
         if dataclasses.is_dataclass(value) and not isinstance(value, (type, Record, ArrayContent)):
             return self._record(value)
