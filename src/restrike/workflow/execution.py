@@ -22,34 +22,11 @@ if TYPE_CHECKING:
     from restrike.engine.events import Event
 
 
-class Engines:
-    """The engine of a session: made when a generation first needs it, and kept for the next.
-
-    It is made anew when weights that it loaded were changed where they lie, so that none are used under the
-    identity of others.
-    """
-
-    def __init__(self, make: Callable[[], Engine]) -> None:
-        self._make = make
-        self._engine: Engine | None = None
-        self._loaded: dict[object, str] = {}
-
-    def engine_for(self, operation: Generate | PipelineCall) -> Engine:
-        """The engine, holding none but the operation's own weights of its card."""
-        if isinstance(operation, Generate):
-            place = (operation.card.name, operation.card.location)
-            if self._loaded.setdefault(place, operation.weights) != operation.weights:
-                self._engine, self._loaded = None, {place: operation.weights}
-        if self._engine is None:
-            self._engine = self._make()
-        return self._engine
-
-
 class Executor:
     """Executes actions; the engine is asked for when a generation needs it."""
 
-    def __init__(self, engines: Engines, watch: Callable[[str, Event], None]) -> None:
-        self._engines = engines
+    def __init__(self, engine: Callable[[], Engine], watch: Callable[[str, Event], None]) -> None:
+        self._engine = engine
         self._watch = watch
 
     def versions(self) -> Mapping[str, str]:
@@ -65,7 +42,7 @@ class Executor:
                 check()
                 self._watch(action.id, event)
 
-            value = operation.run(self._engines.engine_for(operation), arguments, action.seed, watch)
+            value = operation.run(self._engine(), arguments, action.seed, watch)
             if isinstance(operation, Generate):
                 operation.check_unchanged()
             return value
@@ -88,15 +65,14 @@ def _versions() -> Mapping[str, str]:
 
 
 def read_asset(leaf: FileInput) -> Any:
-    """Read a file that a reference names, by its suffix."""
+    """Read a file that a reference names, as its kind."""
     import json
 
-    suffix = leaf.path.suffix.lower()
-    if suffix == ".json":
+    if leaf.kind == "json":
         return json.loads(leaf.path.read_text(encoding="utf-8"))
-    if suffix in (".txt", ".md"):
+    if leaf.kind == "text":
         return leaf.path.read_text(encoding="utf-8")
-    if suffix in (".safetensors", ".param", ".bin", ".ttf", ".otf"):
+    if leaf.kind == "file":
         return leaf.path
     from restrike.media import read
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from restrike.errors import Unknown
 from restrike.store.store import Store
-from restrike.workflow.execution import Engines, Executor
+from restrike.workflow.execution import Executor
 from restrike.workflow.expansion import Machine, expand
 from restrike.workflow.explain import Explanation, explain
 from restrike.workflow.graph import Graph
@@ -59,9 +59,9 @@ class Session:
     make_engine: Callable[[], Engine]
 
     @cached_property
-    def engines(self) -> Engines:
+    def engine(self) -> Engine:
         """The engine of all its runs: what one loaded serves the next."""
-        return Engines(self.make_engine)
+        return self.make_engine()
 
     def graph(self, source: Source, asked: Asked, *, create: bool) -> Graph:
         """The expanded workflow, with the workspace's own scope; `create` names a new workspace."""
@@ -100,7 +100,7 @@ class Session:
             graph=graph,
             store=self.store,
             folder=folder,
-            executor=Executor(self.engines, watch.engine),
+            executor=Executor(lambda: self.engine, watch.engine),
             reuse=Reuse(enabled=asked.reuse, fresh=_fresh(asked)),
             audit=asked.audit,
             earlier=earlier,

@@ -50,57 +50,15 @@ def edit(file: Path) -> None:
     file.write_bytes(bytes(data))
 
 
-def fresh(lab: Lab) -> Lab:
-    """A lab whose engine has nothing loaded, so that it can be made anew."""
-    from restrike.engine.engine import Engine
-
-    lab.engine._engine = Engine(device="cpu")
-    return lab
-
-
 def test_a_folder_edited_in_place_is_another_model(lab: Lab, folder: Path) -> None:
-    session = fresh(lab).session
-    first = session.run(source(folder), asked())
+    first = lab.run(tree(folder))
     edit(folder / "transformer.safetensors")
-    fresh(lab)  # what the session asks for when it sees that the weights changed
-    second = session.run(source(folder), asked())
+    second = lab.run(tree(folder))
     assert computed(second) == {"base"}
-    assert files(lab, first) != files(lab, second)
-    (why,) = session.explain(second.run)
+    assert files(lab, first) != files(lab, second)  # the same engine, which held the old weights
+    (why,) = lab.session.explain(second.run)
     assert [difference.path for difference in why.differences] == ["operation.weights"]
     assert "operation.weights" in why.why
-
-
-def source(folder: Path) -> Any:
-    from restrike.workflow.source import read_tree
-
-    return read_tree(tree(folder), name="w")
-
-
-def asked() -> Any:
-    from restrike.workflow.session import Asked
-
-    return Asked()
-
-
-def test_an_engine_with_old_weights_is_not_asked_again(lab: Lab, folder: Path) -> None:
-    made: list[object] = []
-
-    def make() -> object:
-        made.append(object())
-        return made[-1]
-
-    from restrike.workflow.execution import Engines
-    from restrike.workflow.operations.generate import Generate
-
-    def operation() -> Generate:
-        return Generate(card=registry.find(str(folder)), device="cpu", precision="float32")
-
-    engines = Engines(make)  # type: ignore[arg-type]
-    first = engines.engine_for(operation())
-    assert engines.engine_for(operation()) is first
-    edit(folder / "decoder.safetensors")
-    assert engines.engine_for(operation()) is not first
 
 
 def test_weights_that_change_while_they_are_used_give_no_result(lab: Lab, folder: Path) -> None:
@@ -110,14 +68,13 @@ def test_weights_that_change_while_they_are_used_give_no_result(lab: Lab, folder
         if type(event).__name__ == "Succeeded":
             edit(folder / "decoder.safetensors")
 
-    fresh(lab)
     with pytest.raises(Refused, match="changed while they were used"):
         lab.run(tree(folder), watch=Watch(engine=meddle))
     assert lab.store.stats().entries == 0
 
 
 def test_a_model_folder_that_is_moved_is_the_same_model(lab: Lab, folder: Path) -> None:
-    fresh(lab).run(tree(folder))
+    lab.run(tree(folder))
     moved = shutil.move(folder, folder.with_name("elsewhere"))
     assert does(lab.run(tree(Path(moved)))) == {"base": "reused"}
     assert lab.engine.generations == 1
