@@ -199,8 +199,8 @@ class Database:
             connection.commit()
 
     @contextmanager
+    def _mending(self, engine: Engine) -> Iterator[None]:
         """Begin the index anew when it turns out torn; Torn is raised all the same: the answer is lost."""
-        """Begin the index anew when it turns out torn; Torn is raised all the same: what was asked is lost."""
         try:
             with _translated(self.path):
                 yield
