@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from restrike.keys import Digest
 from restrike.workflow.definition import ResultSpec
@@ -25,6 +25,14 @@ class Input:
     field: str | None = None
 
 
+FileKind = Literal["json", "text", "file", "media"]
+_KINDS: Mapping[str, FileKind] = {
+    ".json": "json",
+    **dict.fromkeys((".txt", ".md"), "text"),
+    **dict.fromkeys((".safetensors", ".param", ".bin", ".ttf", ".otf"), "file"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileInput:
     """A place in an argument that takes what a file holds. `shown` is how the author named it."""
@@ -32,6 +40,11 @@ class FileInput:
     path: Path
     digest: Digest
     shown: str
+
+    @property
+    def kind(self) -> FileKind:
+        """What is read from it, by its suffix: equal bytes of two kinds are two values."""
+        return _KINDS.get(self.path.suffix.lower(), "media")
 
 
 class Operation(Protocol):

@@ -71,7 +71,7 @@ def _parts(graph: Graph, action: Action, whole: Callable[[str], object]) -> dict
 
     def keyed(leaf: Input | FileInput) -> object:
         if isinstance(leaf, FileInput):
-            return Ref(leaf.digest, of="file")
+            return (Ref(leaf.digest, of="file"), leaf.kind)
         value = whole(leaf.action)
         return value if leaf.item is None and leaf.field is None else (value, leaf.item, leaf.field)
 

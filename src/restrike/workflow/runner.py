@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from restrike.errors import Cancelled, Refused, RestrikeError, typed
-from restrike.keys import Digest
+from restrike.keys import Digest, file_digest
 from restrike.store.blobs import Damaged
 from restrike.store.entry import Entry
 from restrike.store.store import Store
@@ -78,7 +78,7 @@ class Run:
     def execute(self) -> Manifest:
         """Run to the end; raises what made it fail, after noting it in the manifest."""
         graph = self.graph
-        self._write(begun(self.folder, graph.name, graph.seed, graph.variables, self.earlier))
+        self._write(begun(self.folder, graph, self.earlier))
         self._readers.update(i.action for action in graph.actions for i in action.inputs())
         with self.store.holding(self.folder.name) as hold:
             self._publisher = Publisher(
@@ -200,9 +200,10 @@ class Run:
         return settled.value
 
     def _compute(self, action: Action) -> Any:
-        arguments = filled(action.arguments, self._leaf)
+        # Values of other actions are ordered already, and are handed out as they are: see `_check_inputs`.
+        arguments = filled(ordered(action.arguments), self._leaf)
         try:
-            value = ordered(self.executor.run(action, ordered(arguments), self.check))
+            value = ordered(self.executor.run(action, arguments, self.check))
         except RestrikeError:
             raise
         except Exception as error:
@@ -213,7 +214,7 @@ class Run:
 
     def _leaf(self, leaf: Input | FileInput) -> Any:
         if isinstance(leaf, FileInput):
-            return self.executor.file(leaf)
+            return ordered(self.executor.file(leaf))
         value = self._value(leaf.action)
         if leaf.item is not None:
             if not isinstance(value, list | tuple) or leaf.item >= len(value):
@@ -223,7 +224,12 @@ class Run:
         return value if leaf.field is None else field_of(value, leaf.field, f"'{leaf.action}'")
 
     def _check_inputs(self, action: Action) -> None:
-        """Refuse the result of an action that changed what it was given."""
+        """Refuse the result of an action that changed its inputs, or read a file that is not what it was."""
+        for leaf in action.files():
+            if file_digest(leaf.path) != leaf.digest:
+                raise Refused(
+                    f"'{leaf.shown}' changed since the run began; run again to use what it holds now"
+                )
         for name in dict.fromkeys(i.action for i in action.inputs()):
             known = self._digests.get(name)
             if known is not None and name in self.held and digest_of(self.held[name]) != known:

@@ -19,6 +19,7 @@ from restrike.store.store import Store
 from restrike.store.values import pack
 from restrike.workflow.graph import Action, Graph
 from restrike.workflow.keying import NotReused, StepKey, step_key
+from restrike.workflow.values import check_revivable
 
 Compute = Callable[[Action], Any]
 AGAIN = "asked to run again"
@@ -122,6 +123,7 @@ def _kept(
     value, seconds = computed
     known = {"status": "computed", "seconds": seconds, "key": keys, "value": value, "origin": origin}
     try:
+        check_revivable(value)
         if replace:
             store.remove(keys.key)
         kept = store.put(

@@ -5,12 +5,13 @@ Values are never changed after they are made; arrays that come out of the store 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from restrike.errors import Refused
-from restrike.keys import Record
+from restrike.keys import Record, Unkeyable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,9 @@ _CLIP_FIELDS: Mapping[str, Callable[[Clip], Any]] = {
 CLIP_FIELDS = tuple(_CLIP_FIELDS)
 
 
+_DATACLASSES: Mapping[str, type[Any]] = {kind.key_name: kind for kind in (Clip, Sound)}
+
+
 def field_of(value: Any, name: str, where: str) -> Any:
     """A named part of a value; raises Refused, saying which parts exist, when it has no such part."""
     if isinstance(value, Clip) and name in _CLIP_FIELDS:
@@ -77,19 +81,37 @@ def field_of(value: Any, name: str, where: str) -> Any:
 
 
 def ordered(value: Any) -> Any:
-    """A value with all mappings sorted: their order is in no key, so no operation may see any other."""
+    """A value with all mappings sorted: their order is in no key, so no operation may see any other.
+
+    Numbers of numpy's become Python's, as which they are read, written and compared.
+    """
     if isinstance(value, Mapping):
         return {name: ordered(value[name]) for name in sorted(value, key=str)}
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return type(value)(ordered(entry) for entry in value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.bool_ | numpy.integer | numpy.floating):
+        return value.item()
     return value
+
+
+def check_revivable(value: Any) -> None:
+    """Raise Unkeyable for a value of which `revived` could not make again what it is."""
+    if isinstance(value, Mapping):
+        for entry in value.values():
+            check_revivable(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            check_revivable(entry)
+    elif is_dataclass(value) and type(value) not in _DATACLASSES.values():
+        raise Unkeyable(f"a {type(value).__qualname__} would not come back as one; give a table")
 
 
 def revived(value: Any) -> Any:
     """A value as the store returns it, with its records made dataclasses again and its mappings sorted."""
     if isinstance(value, Record):
         fields = {name: revived(entry) for name, entry in value.fields.items()}
-        return {"clip": Clip, "sound": Sound}[value.name](**fields)
+        return _DATACLASSES[value.name](**fields)
     if isinstance(value, dict):
         return {name: revived(value[name]) for name in sorted(value)}
     if isinstance(value, list | tuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from restrike.workflow.tasks.registry import task
 from restrike.workflow.values import Clip
@@ -121,3 +122,39 @@ def table() -> dict[str, int]:
 def size(values: Any) -> int:
     """How many there are."""
     return len(values)
+
+
+@task("own.write", epoch="1")
+def write(path: str, text: str) -> str:
+    """Writes a file behind everyone's back."""
+    Path(path).write_text(text)
+    return text
+
+
+class Named(NamedTuple):
+    """A tuple with names, which the store does not know."""
+
+    x: int
+
+
+@dataclass(frozen=True)
+class Own:
+    """A dataclass that can be keyed, and that the store does not know."""
+
+    key_name: ClassVar[str] = "own"
+
+    x: int
+
+
+@task("own.odd", epoch="1")
+def odd(what: str) -> Any:
+    """A value that the store would give back as something else."""
+    import numpy as np
+
+    return {"numpy": [np.float64(0.5), np.bool_(True)], "named": Named(1), "own": Own(1)}[what]
+
+
+@task("own.kind", epoch="1")
+def kind(value: Any, note: int) -> str:
+    """What kind of value it is."""
+    return f"{type(value).__name__} {value!r}"
