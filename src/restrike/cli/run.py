@@ -99,6 +99,8 @@ def shown(session: Session, start: Callable[[Watch], Manifest], *, as_json: bool
 
 
 def _tell(session: Session, manifest: Manifest, *, as_json: bool) -> None:
+    for notice in manifest.notices:
+        typer.echo(f"note: {notice}", err=True)
     if as_json:
         typer.echo(jsons.dumps(asdict(manifest), indent=2, ensure_ascii=False))
         return

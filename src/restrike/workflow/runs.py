@@ -18,6 +18,7 @@ from typing import Any
 from restrike.errors import NotFound, Refused, typed
 from restrike.store.files import swap_file, write_file
 from restrike.store.owner import Owner
+from restrike.workflow.graph import Graph
 from restrike.workflow.references import NAME
 
 MANIFEST, DEFINITION = "manifest.json", "workflow.json"
@@ -56,7 +57,10 @@ class StepRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A run as it stands. `status` is `running`, `finished`, `failed` or `cancelled`."""
+    """A run as it stands. `status` is `running`, `finished`, `failed` or `cancelled`.
+
+    `notices` say what the expansion decided by itself, such as which steps do not run.
+    """
 
     run: str
     workflow: str
@@ -66,6 +70,7 @@ class Manifest:
     ended: float | None = None
     seed: int
     variables: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     error: str = ""
     schema: int = SCHEMA
@@ -125,7 +130,7 @@ class RunFolder:
         write_file(self.path / DEFINITION, _json(tree))
 
     def write(self, manifest: Manifest) -> None:
-        """Replace the manifest, atomically; durably, and laid out for people, when the run begins and ends."""
+        """Replace the manifest, atomically; durably and laid out for people when the run begins and ends."""
         tree = asdict(manifest)
         if manifest.status == "running" and manifest.steps:
             swap_file(self.path / MANIFEST, json.dumps(tree, ensure_ascii=False).encode())
@@ -141,7 +146,7 @@ class RunFolder:
                 StepRecord(**{**step, "files": tuple(FileRecord(**file) for file in step["files"])})
                 for step in tree.pop("steps")
             )
-            return Manifest(**tree, steps=steps)
+            return Manifest(**tree | {"notices": tuple(tree["notices"])}, steps=steps)
         except FileNotFoundError as error:
             raise NotFound(f"run '{self.name}' has no manifest") from error
         except (ValueError, TypeError, KeyError) as error:
@@ -176,18 +181,17 @@ def list_runs(workspace: Path) -> Iterator[RunFolder]:
                 yield RunFolder(path)
 
 
-def begun(
-    folder: RunFolder, workflow: str, seed: int, variables: Mapping[str, Any], steps: tuple[StepRecord, ...]
-) -> Manifest:
+def begun(folder: RunFolder, graph: Graph, steps: tuple[StepRecord, ...]) -> Manifest:
     """The manifest of a run that begins now, in this process; `steps` were finished before."""
     return Manifest(
         run=folder.name,
-        workflow=workflow,
+        workflow=graph.name,
         status="running",
         owner=str(Owner.here()),
         started=time.time(),
-        seed=seed,
-        variables=dict(variables),
+        seed=graph.seed,
+        variables=dict(graph.variables),
+        notices=graph.notices,
         steps=steps,
     )
 

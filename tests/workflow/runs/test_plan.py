@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from restrike.errors import Unknown
 from restrike.workflow.plan import Status
 from restrike.workflow.runner import Audited
-from restrike.workflow.session import Watch
+from restrike.workflow.session import Asked, Watch
+from restrike.workflow.source import read_tree
 
 from .lab import Lab, computed, digit, does, files, planned, resized, snapshot, steps
 
@@ -48,8 +50,19 @@ def test_the_plan_is_what_the_run_does(lab: Lab) -> None:
         assert sure.items() <= does(manifest).items()
         assert planned(plan).keys() == does(manifest).keys()
         assert plan.elided == ("unread",)
-        assert any("unread" in notice for notice in plan.notices)
+        assert any("'unread' does not run" in notice for notice in plan.notices)
+        assert manifest.notices == plan.notices
         assert set(planned(lab.plan(FLOW, values=values)).values()) == {"reused"}
+
+
+def test_a_run_that_reuses_all_makes_no_engine(lab: Lab) -> None:
+    lab.run(FLOW)
+
+    def refuse() -> None:
+        raise AssertionError("nothing is generated")
+
+    session = replace(lab.session, make_engine=refuse)
+    assert computed(session.run(read_tree(FLOW, name="w"), Asked())) == set()
 
 
 def test_a_plan_writes_nothing(lab: Lab) -> None:
