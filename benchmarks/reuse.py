@@ -88,7 +88,7 @@ def hashed_files(here: Session, folder: Path) -> int:
     assets = folder / "workspace" / "assets"
     assets.mkdir(parents=True, exist_ok=True)
     tree = {
-        "name": "assets",
+        "name": "pictures",
         "seed": 1,
         "steps": {
             name: {"task": "text.join", "arguments": {"parts": [f"$asset.{name}.txt"]}} for name in ("a", "b")
