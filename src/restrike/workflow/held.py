@@ -17,6 +17,7 @@ class Held:
         self._limit_bytes = limit_bytes
         self._values: dict[str, Any] = {}
         self._stored_bytes: dict[str, int] = {}
+        self._total_bytes = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -32,10 +33,11 @@ class Held:
         self._values[name] = value
         if stored_bytes is not None:
             self._stored_bytes[name] = stored_bytes
-        while sum(self._stored_bytes.values()) > self._limit_bytes and len(self._stored_bytes) > 1:
+            self._total_bytes += stored_bytes
+        while self._total_bytes > self._limit_bytes and len(self._stored_bytes) > 1:
             self.drop(next(iter(self._stored_bytes)))
 
     def drop(self, name: str) -> None:
         """Forget a value."""
         self._values.pop(name, None)
-        self._stored_bytes.pop(name, None)
+        self._total_bytes -= self._stored_bytes.pop(name, 0)

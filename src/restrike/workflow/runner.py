@@ -25,6 +25,10 @@ from restrike.workflow.runs import FileRecord, Manifest, RunFolder, StepRecord, 
 from restrike.workflow.settling import Reuse, Settled, digest_of, origin_of, settle, versions_of
 from restrike.workflow.values import field_of, ordered, revived
 
+# A manifest of up to so many steps is written after each; a longer one takes a twentieth of the time at most.
+_WRITTEN_EACH = 100
+_PAUSE = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepBegan:
@@ -74,6 +78,7 @@ class Run:
     _entries: dict[str, Entry] = field(default_factory=dict, init=False)
     _repaired: dict[str, Settled] = field(default_factory=dict, init=False)
     _readers: Counter[str] = field(default_factory=Counter, init=False)
+    _next_write: float = field(default=0.0, init=False)
 
     def execute(self) -> Manifest:
         """Run to the end; raises what made it fail, after noting it in the manifest."""
@@ -96,6 +101,14 @@ class Run:
     def _write(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self.folder.write(manifest)
+
+    def _advance(self, manifest: Manifest) -> None:
+        """Write the manifest after a step; one of very many steps not so often that the writing tells."""
+        self._manifest = manifest
+        began = time.monotonic()
+        if len(manifest.steps) <= _WRITTEN_EACH or began >= self._next_write:
+            self.folder.write(manifest)
+            self._next_write = began + _PAUSE * (time.monotonic() - began)
 
     def _fail(self, action: Action, error: BaseException) -> None:
         failure = typed(error)
@@ -123,7 +136,7 @@ class Run:
             self.watch(Audited(action=action.id, same=same))
         record = self._record(action, settled)
         self._release(action)
-        self._write(with_step(self._manifest, record))
+        self._advance(with_step(self._manifest, record))
         self.watch(StepEnded(record=record))
 
     def _settle(self, action: Action, reuse: Reuse) -> Settled:

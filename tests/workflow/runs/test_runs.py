@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from restrike.errors import Crashed, NotFound, Refused
+from restrike.workflow import runner
 from restrike.workflow.held import Held
 from restrike.workflow.runner import StepEnded
 from restrike.workflow.runs import Manifest, RunFolder, list_runs
@@ -174,3 +175,25 @@ def test_a_value_that_was_dropped_is_read_again() -> None:
     held.hold("big", "d", stored_bytes=100)
     assert "big" in held
     assert "a" not in held
+
+
+def test_a_manifest_of_very_many_steps_is_whole_at_the_end(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_WRITTEN_EACH", 2)
+    monkeypatch.setattr(runner, "_PAUSE", 1e9)
+    written: list[int] = []
+    write = RunFolder.write
+
+    def counted(self: RunFolder, manifest: Manifest) -> None:
+        written.append(len(manifest.steps))
+        write(self, manifest)
+
+    monkeypatch.setattr(RunFolder, "write", counted)
+    many = {"task": "own.show", "for_each": list("abcdefgh"), "arguments": {"value": "$item"}}
+    manifest = lab.run(steps(many=many))
+    assert written == [0, 1, 2, 8]
+    assert RunFolder(lab.folder(manifest)).manifest() == manifest
+    failing = {"task": "own.fails", "arguments": {"text": "x", "unless": "/nowhere"}}
+    written.clear()
+    with pytest.raises(Crashed):
+        lab.run({"seed": 7, "steps": {"many": many, "bad": failing}})
+    assert written[-1] == len(RunFolder.open(lab.root / lab.workspace, "w/latest").manifest().steps)
