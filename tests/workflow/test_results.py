@@ -172,3 +172,12 @@ def test_items_of_a_batch_are_files_too() -> None:
 def test_members_that_a_name_does_not_tell_apart_still_get_files_of_their_own() -> None:
     many = {**DIGIT, "for_each": ["x", "y"], "arguments": {"prompt": "a one"}, "result": {"name": "same"}}
     assert names(steps(a=many)) == ["same-x.png", "same-y.png"]
+
+
+def test_no_name_is_longer_than_file_systems_take() -> None:
+    entry = "漢" * 60
+    inner = {**keep("$item"), "for_each": [entry, f"{entry}x"]}
+    graph = expanded(steps(a={"for_each": [entry], "workflow": {"steps": {"b": inner}}}))
+    names = [file_name(action, "json", 999) for action in graph.actions]
+    assert len(set(names)) == 2
+    assert max(len(name.encode()) for name in names) <= 255

@@ -72,7 +72,7 @@ def swap_file(target: Path, data: bytes) -> None:
 
 def _replace(target: Path, write: Callable[[Path], None]) -> None:
     """Write beside a file and rename over it; nothing is left on any error."""
-    partial = target.with_name(f".{target.name[:100]}-{secrets.token_hex(4)}.part")
+    partial = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write(partial)

@@ -6,6 +6,7 @@ It says where the text is wrong; what the values mean is decided elsewhere.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def _json(text: str, findings: Findings) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = _Twice(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            found.repeated = tuple(name for name in found if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            found.repeated = tuple(name for name, count in counts.items() if count > 1)
         return found
 
     try:
@@ -110,7 +111,7 @@ def _hint(text: str, line: int, column: int) -> str:
     lines = text.splitlines()
     written = lines[line][: column + 1] if line < len(lines) else ""
     bracketed = written.endswith("[") and "$step." in written
-    rule = "; inside { } or [ ] a reference with brackets is in quotes: \"$step.many[*]\""
+    rule = '; inside { } or [ ] a reference with brackets is in quotes: "$step.many[*]"'
     return rule if bracketed else ""
 
 

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from restrike.workflow.graph import Action
 
+_MAX_BYTES = 220
 _PART = re.compile(r"(?P<name>[^/\[\]]+)(?:\[(?P<member>[^\[\]]*)\])?")
 
 
@@ -25,7 +26,15 @@ def file_stem(action: Action) -> str:
     *above, own = [match.groups() for match in _PART.finditer(action.id)]
     parts = [*above, (action.result.name or own[0], own[1])]
     words = [_safe(word) for part in parts for word in part if word]
-    return str(PurePosixPath(action.result.folder or ".") / "-".join(words))
+    return str(PurePosixPath(action.result.folder or ".") / _fitting("-".join(words)))
+
+
+def _fitting(name: str) -> str:
+    """The name within what file systems allow, with room for item and suffix."""
+    whole = name.encode()
+    if len(whole) <= _MAX_BYTES:
+        return name
+    return f"{whole[: _MAX_BYTES - 7].decode(errors='ignore')}-{hashlib.sha256(whole).hexdigest()[:6]}"
 
 
 def _safe(text: str) -> str:

@@ -58,7 +58,7 @@ def _named(tree: Any) -> Iterator[str]:
             found = parse(tree)
         except ValueError:
             return
-        if isinstance(found, Otherwise):
+        while isinstance(found, Otherwise):
             found = found.default
         if isinstance(found, Result):
             yield found.step

@@ -48,6 +48,7 @@ class Unknown:
 
 
 Outcome = One | Many | Unknown
+_MAX_DIGITS = 9
 NOTHING = Input(action="")
 """Stands for a value whose step has findings; a graph with one is never handed out."""
 
@@ -95,7 +96,7 @@ def _of_one(outcome: One, asked: Result, place: Place, findings: Findings) -> In
 
 def _index(outcome: One, asked: Result, text: str, place: Place, findings: Findings) -> int | None:
     items = outcome.gives.items
-    if not text.isdecimal():
+    if not _is_number(text):
         findings.add(
             place, f"step '{asked.step}' has no for_each, so no member '{text}'; an item is a number"
         )
@@ -104,6 +105,10 @@ def _index(outcome: One, asked: Result, text: str, place: Place, findings: Findi
         has = "one value, no list" if items == 0 else f"{items} items, 0 to {items - 1}"
         findings.add(place, f"step '{asked.step}' gives {has}; there is no item {text}")
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 def _of_many(outcome: Many, asked: Result, place: Place, findings: Findings) -> Any:
@@ -116,7 +121,7 @@ def _of_many(outcome: Many, asked: Result, place: Place, findings: Findings) -> 
     if asked.item == ALL:
         return [whole(member, rest, place, findings) for member in outcome.members.values()]
     name = asked.item
-    if name not in outcome.members and name.isdecimal() and int(name) < len(names):
+    if name not in outcome.members and _is_number(name) and int(name) < len(names):
         name = names[int(name)]
     if name not in outcome.members:
         findings.add(place, no_such(f"member of step '{asked.step}'", asked.item, names))

@@ -18,6 +18,7 @@ _FORMS = (
     "$item.FIELD | DEFAULT, $key, $asset.PATH, $output.WORKFLOW/RUN/FILE, $prompt.NAME"
 )
 ALL = "*"
+_MAX_DEFAULTS = 16
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ def escaped(text: str) -> str:
 def _default(text: str) -> Any:
     """What stands right of the bar: a reference, a JSON value, or a bare text."""
     if text.startswith("$"):
+        if text.count("|") > _MAX_DEFAULTS:
+            raise ValueError(f"more than {_MAX_DEFAULTS} defaults one after another")
         return parse(text)
     try:
         return json.loads(text)

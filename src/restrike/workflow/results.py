@@ -27,6 +27,7 @@ MEDIA = ("png", "jpg", "webp", "gif", "mp4", "webm")
 CONTAINERS = (*MEDIA, "wav", "txt", "json")
 # The run's own files, see `runs`.
 _TAKEN = ("manifest.json", "workflow.json")
+_MAX_PART_BYTES = 200
 _FOLDER = re.compile(r"[^\\:\0]{1,200}")
 _NAME = re.compile(r"[^/\\:\0]{1,100}")
 
@@ -52,8 +53,11 @@ def result_of(written: ResultSpec | None, resolver: Resolver, place: Place) -> R
 def check_files(actions: Iterable[tuple[Action, int | None]], findings: Findings) -> None:
     """Note files that two actions would both write; each action comes with its items, None if not known."""
     taken: dict[str, Action] = {}
+    uncounted: dict[str, Action] = {}
     for action, items in actions:
         stem = file_stem(action)
+        if items is None:
+            uncounted[stem.casefold()] = action
         stems = [f"{stem}-{item}" for item in range(items)] if items else [stem]
         suffix = action.result.container
         for name in (f"{stem}.{suffix or '*'}".casefold() for stem in stems):
@@ -65,6 +69,47 @@ def check_files(actions: Iterable[tuple[Action, int | None]], findings: Findings
                 )
                 break
             taken[name] = action
+    _check_own(taken, findings)
+    _check_uncounted(taken, uncounted, findings)
+    _check_folders(taken, findings)
+
+
+def _check_own(taken: Mapping[str, Action], findings: Findings) -> None:
+    """No step writes a file of the run itself; `workflow.*` may turn out to be one."""
+    for own in _TAKEN:
+        action = _other(own, taken)
+        if action is not None:
+            findings.add(
+                (*action.place, "result", "name"),
+                f"'{own}' is a file of the run itself; give '{action.id}' another name or a container",
+            )
+
+
+def _check_uncounted(
+    taken: Mapping[str, Action], uncounted: Mapping[str, Action], findings: Findings
+) -> None:
+    """A list of unknown length writes `name-0`, `name-1` and so on."""
+    for name, action in taken.items():
+        stem, _, suffix = name.rpartition(".")
+        listed, _, number = stem.rpartition("-")
+        other = uncounted.get(listed) if number.isdecimal() else None
+        if other is not None and (suffix == "*" or other.result.container in (None, suffix)):
+            findings.add(
+                (*action.place, "result", "name"),
+                f"'{other.id}' may write '{name}' too; give one of them another name or folder",
+            )
+
+
+def _check_folders(taken: Mapping[str, Action], findings: Findings) -> None:
+    """What one step uses as a folder is not another's file."""
+    for name, action in taken.items():
+        for folder in PurePosixPath(name).parents:
+            other = _other(str(folder), taken) if folder.suffix else None
+            if other is not None or str(folder) in _TAKEN:
+                whose = f"a file of '{other.id}'" if other else "a file of the run itself"
+                findings.add(
+                    (*action.place, "result", "folder"), f"'{folder}' is {whose}; choose another folder"
+                )
 
 
 def _other(name: str, taken: Mapping[str, Action]) -> Action | None:
@@ -80,15 +125,14 @@ def _check_names(result: ResultSpec, place: Place, findings: Findings) -> None:
     if folder is not None:
         path = PurePosixPath(folder)
         inside = not path.is_absolute() and ".." not in path.parts and bool(path.parts)
-        if not inside or not _FOLDER.fullmatch(folder):
+        fits = folder.isprintable() and all(len(part.encode()) <= _MAX_PART_BYTES for part in path.parts)
+        if not inside or not fits or not _FOLDER.fullmatch(folder):
             findings.add(
                 (*place, "folder"), f"'{folder}' is no folder inside the run's own: a/b, without '..'"
             )
     if name is not None:
-        if not _NAME.fullmatch(name) or name.strip(". ") != name:
+        if not _NAME.fullmatch(name) or not name.isprintable() or name.strip(". ") != name:
             findings.add((*place, "name"), f"'{name}' is no file's base name: no slashes, no dot at an end")
-        if folder is None and any(f"{name}.json".casefold() == taken for taken in _TAKEN):
-            findings.add((*place, "name"), f"'{name}.json' is a file of the run itself; choose another name")
 
 
 def _check_container(result: ResultSpec, place: Place, findings: Findings) -> None:

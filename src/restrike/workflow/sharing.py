@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from restrike.workflow.expansion import Machine
 
 MAX_ACTIONS = 10_000
+# Each is looked at together with the steps around it, one for each workflow of a nest at most.
+_MAX_LOOKS = 8 * MAX_ACTIONS
+_MAX_FINDINGS = 1000
+_TOO_MANY = f"more than {MAX_ACTIONS} steps, counting each member and segment; run a part at a time"
 
 
 class TooMany(Exception):
@@ -43,6 +47,7 @@ class Shared:
     seeds: dict[Place, int] = field(default_factory=dict)
     inlined: dict[Place, Source] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)
+    _looks: int = 0
     _cards: dict[str, ModelCard] = field(default_factory=dict)
     _generates: dict[tuple[int, str], Generate] = field(default_factory=dict)
     _pipelines: dict[str, PipelineCall] = field(default_factory=dict)
@@ -55,10 +60,16 @@ class Shared:
     def add(self, draft: Draft) -> None:
         """One more action; raises TooMany."""
         if len(self.drafts) >= MAX_ACTIONS:
-            raise TooMany(
-                f"more than {MAX_ACTIONS} steps, counting each member and segment; run a part at a time"
-            )
+            raise TooMany(_TOO_MANY)
         self.drafts.append(draft)
+
+    def look(self, findings: Findings) -> None:
+        """One more step or member is looked at, whether or not it comes to an action; raises TooMany."""
+        self._looks += 1
+        if self._looks > _MAX_LOOKS:
+            raise TooMany(_TOO_MANY)
+        if len(findings.found) > _MAX_FINDINGS:
+            raise TooMany(f"more than {_MAX_FINDINGS} findings; mend these first")
 
     def drawn(self, place: Place) -> int:
         """The seed at a place, drawn when it is first asked for; the realized definition has it."""

@@ -52,6 +52,7 @@ def _step(level: Level, name: str, steps: Mapping[str, Outcome], shared: Shared)
 
 
 def _member(site: StepSite) -> Outcome:
+    site.shared.look(site.findings)
     if site.spec.workflow is not None:
         from restrike.workflow.nesting import nested
 

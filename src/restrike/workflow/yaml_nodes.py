@@ -21,6 +21,8 @@ from restrike.workflow.findings import Findings, Place
 
 MAX_VALUES = 100_000
 MAX_DEPTH = 64
+# Of an integer: hardly any other program reads, writes or shows longer ones.
+_MAX_DIGITS = 1000
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
@@ -146,7 +148,8 @@ class _Reading:
         merged: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
-                merged = self._merged(value, place) | merged
+                for name, part in self._merged(value, place).items():
+                    merged.setdefault(name, part)
                 continue
             if not isinstance(key, ScalarNode):
                 self._findings.add(place, f"{_line(key)}: a key is one word or text")
@@ -163,7 +166,8 @@ class _Reading:
         for part in parts:
             value = self.value(part, place)
             if isinstance(value, dict):
-                merged = value | merged
+                for name, entry in value.items():
+                    merged.setdefault(name, entry)
             else:
                 self._findings.add(place, f"{_line(node)}: << takes a mapping, or a list of them")
         return merged
@@ -178,6 +182,8 @@ class _Reading:
 
 
 def _int(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError
     return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import Parameter
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints, is_typeddict
 
 from restrike.errors import RestrikeError
 from restrike.workflow.findings import no_such
@@ -17,7 +17,7 @@ from restrike.workflow.operations.task import TaskCall
 from restrike.workflow.outcomes import Yield
 from restrike.workflow.resolving import has_leaves
 from restrike.workflow.tasks.registry import Task
-from restrike.workflow.values import CLIP_FIELDS, Clip
+from restrike.workflow.values import CLIP_FIELDS, Clip, Sound
 
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -50,6 +50,8 @@ def _yield_of(function: Callable[..., Any]) -> Yield:
         return Yield(fields=CLIP_FIELDS if kind == list[Clip] else None)
     if kind in (str, int, float, bool):
         return Yield(fields=(), items=0)
+    if kind is Sound or get_origin(kind) is dict or is_typeddict(kind):
+        return Yield(items=0)
     return Yield()
 
 
