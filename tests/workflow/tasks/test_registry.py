@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,31 @@ def test_what_is_wrong_with_a_file_is_said(own: Path, tmp_path: Path) -> None:
         Tasks(holds(OWN.replace("table.txt", "other.txt")))
     with pytest.raises(Refused, match=r"'mine\.half', which exists already"):
         Tasks(holds(OWN.replace("mine.noise", "mine.half")))
+
+
+def test_what_a_file_imports_is_part_of_its_tasks(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    far = tmp_path / "restrike_far.py"
+    far.write_text("V = 1\n")
+    (tmp_path / "restrike_near.py").write_text("def f():\n    from restrike_far import V\n")
+    alone = Tasks((own,)).get("mine.noise").sources
+    # Installed modules are not in it: they are trusted to bump their epochs.
+    own.write_text(OWN + "\nimport json\nimport numpy.random\nfrom PIL import Image\nimport no_such")
+    with pytest.raises(Crashed, match="no_such"):
+        Tasks((own,))
+    own.write_text(OWN + "\nimport json\nimport numpy.random\nfrom PIL import Image")
+    assert len(Tasks((own,)).get("mine.noise").sources) == len(alone) == 1
+    own.write_text(OWN + "\nimport restrike_near")
+    both = Tasks((own,)).get("mine.noise").sources
+    assert len(both) == 3
+    far.write_text("V = 22\n")
+    edited = Tasks((own,)).get("mine.noise").sources
+    assert (edited[0], edited[2]) == (both[0], both[2])
+    assert edited[1] != both[1]
+    # This process has the old code of what it imported: not to be kept under the name of the new.
+    (tmp_path / "restrike_near.py").write_text("V = 3\n")
+    with pytest.raises(Refused, match=r"restrike_near.*changed since it was imported"):
+        Tasks((own,))
+    monkeypatch.delitem(sys.modules, "restrike_near")

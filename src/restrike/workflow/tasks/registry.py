@@ -20,6 +20,7 @@ from typing import Any, TypeVar, get_type_hints
 from restrike.errors import Crashed, NotFound, Refused, RestrikeError, Unknown
 from restrike.keys import Digest, file_digest
 from restrike.workflow.tasks import hints
+from restrike.workflow.tasks.sources import local_sources
 
 GROUP = "restrike.tasks"
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -166,7 +167,9 @@ def _from_file(path: Path) -> tuple[Task, ...]:
     if not path.is_file():
         raise NotFound(f"no task file at '{path}'")
     own = file_digest(path)
-    found = tuple(_in_module(_imported(path, own), lambda declared: (own, *_beside(path, declared))))
+    module = _imported(path, own)
+    sources = (own, *local_sources(path))
+    found = tuple(_in_module(module, lambda declared: (*sources, *_beside(path, declared))))
     if not found:
         raise Refused(f"'{path}' registers no task; put @task(NAME, epoch=...) on a function")
     if file_digest(path) != own:
