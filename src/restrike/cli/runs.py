@@ -92,13 +92,20 @@ def list_all(options: ListOptions) -> None:
 
     rows = Rows()
     for run in found:
-        steps = f"{run['reused']} reused, {run['computed']} computed"
-        rows.add(run["run"], f"{run['status']:<11}  {run['started']}  {steps}, seed {run['seed']}")
+        steps = f"{run['reused']} reused, {run['computed']} computed, seed {run['seed']}"
+        said = run["error"] if run["status"] == "damaged" else f"{run['started']}  {steps}"
+        rows.add(run["run"], f"{run['status']:<11}  {said}")
     show(rows.table) if found else typer.echo("no runs yet", err=True)
 
 
 def _summary(folder: RunFolder) -> dict[str, Any]:
-    manifest = folder.manifest()
+    from restrike.errors import Refused
+
+    try:
+        manifest = folder.manifest()
+    except Refused as error:
+        nothing = {"started": None, "seed": None, "reused": 0, "computed": 0}
+        return {"run": folder.name, "status": "damaged", **nothing, "error": error.message}
     return {
         "run": folder.name,
         "status": "interrupted" if manifest.is_interrupted else manifest.status,

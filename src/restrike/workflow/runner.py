@@ -185,7 +185,11 @@ class Run:
     def _value(self, name: str) -> Any:
         """The value of a settled action: in memory, from the store, or computed again when it is damaged."""
         if name not in self.held:
-            entry = self._entries[name]
+            entry = self._entries.get(name)
+            if entry is None:
+                raise Refused(
+                    f"'{name}' was not kept, and is needed again in place of a damaged value; run again"
+                )
             try:
                 value = revived(self.store.read(entry))
             except Damaged as error:

@@ -23,6 +23,7 @@ from restrike.workflow.references import NAME
 
 MANIFEST, DEFINITION = "manifest.json", "workflow.json"
 SCHEMA = 1
+_NUMBER = r"[0-9]{1,9}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +116,11 @@ class RunFolder:
         if not re.fullmatch(NAME, workflow):
             raise NotFound(f"'{name}' names no run; it is WORKFLOW/NUMBER or WORKFLOW/latest")
         parent = workspace / workflow
-        numbers = sorted(path.name for path in _numbered(parent))
+        numbers = [path.name for path in _numbered(parent)]
         if not numbers:
             raise NotFound(f"workflow '{workflow}' has no runs in '{workspace}'")
-        wanted = (
-            numbers[-1] if number in ("", "latest") else f"{int(number):04d}" if number.isdigit() else number
-        )
+        given = f"{int(number):04d}" if re.fullmatch(_NUMBER, number) else number
+        wanted = numbers[-1] if number in ("", "latest") else given
         if wanted not in numbers:
             raise NotFound(f"no run '{name}'; there are {', '.join(numbers[-10:])}")
         return cls(parent / wanted)
@@ -142,6 +142,7 @@ class RunFolder:
         path = self.path / MANIFEST
         try:
             tree = json.loads(path.read_text(encoding="utf-8"))
+            Owner.parse(tree["owner"])
             steps = tuple(
                 StepRecord(**{**step, "files": tuple(FileRecord(**file) for file in step["files"])})
                 for step in tree.pop("steps")
@@ -149,7 +150,7 @@ class RunFolder:
             return Manifest(**tree | {"notices": tuple(tree["notices"])}, steps=steps)
         except FileNotFoundError as error:
             raise NotFound(f"run '{self.name}' has no manifest") from error
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Refused(f"the manifest of run '{self.name}' cannot be read: {error}") from error
 
     def definition(self) -> Path:
@@ -176,7 +177,7 @@ class RunFolder:
 def list_runs(workspace: Path) -> Iterator[RunFolder]:
     """All runs of a workspace, by workflow and number."""
     for parent in sorted(path for path in workspace.glob("*") if path.is_dir()):
-        for path in sorted(_numbered(parent)):
+        for path in _numbered(parent):
             if (path / MANIFEST).exists():
                 yield RunFolder(path)
 
@@ -204,9 +205,12 @@ def with_step(manifest: Manifest, record: StepRecord) -> Manifest:
     return replace(manifest, steps=(*manifest.steps, record))
 
 
-def _numbered(parent: Path) -> Iterator[Path]:
-    if parent.is_dir():
-        yield from (path for path in parent.iterdir() if path.name.isdigit() and path.is_dir())
+def _numbered(parent: Path) -> list[Path]:
+    """The folders of runs, in the order of their numbers: the ten thousandth comes last."""
+    if not parent.is_dir():
+        return []
+    found = [path for path in parent.iterdir() if re.fullmatch(_NUMBER, path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name))
 
 
 def _json(tree: Any) -> bytes:

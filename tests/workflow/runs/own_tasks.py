@@ -158,3 +158,17 @@ def odd(what: str) -> Any:
 def kind(value: Any, note: int) -> str:
     """What kind of value it is."""
     return f"{type(value).__name__} {value!r}"
+
+
+@task("own.four", epoch="1", side_effects=True)
+def four() -> int:
+    """Four, as a task whose result is never kept."""
+    return 4
+
+
+@task("own.pixels", epoch="1")
+def pixels(seed: int) -> Any:
+    """Some pixels."""
+    import numpy as np
+
+    return np.random.default_rng(seed).integers(0, 256, 1000, np.uint8)

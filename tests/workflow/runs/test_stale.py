@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from restrike.errors import Refused
+from restrike.errors import NotFound, Refused
+from restrike.workflow.runs import RunFolder, list_runs
 
 from .lab import Lab, does, files, steps
 
@@ -57,3 +58,39 @@ def test_a_value_is_the_same_in_the_run_that_made_it_and_in_the_next(lab: Lab, w
     kept = {"numpy": True, "named": False, "own": False}[what]
     assert does(second) == {"odd": "reused" if kept else "computed", "kind": "computed"}
     assert kept or "not kept" in second.steps[0].reason
+
+
+def test_a_damaged_value_that_needs_one_that_was_not_kept_is_told_and_mended_by_the_next_run(
+    lab: Lab,
+) -> None:
+    def tree(note: int) -> dict[str, Any]:
+        made = {"task": "own.pixels", "arguments": {"seed": "$step.count"}}
+        kind = {"task": "own.kind", "arguments": {"value": "$step.made", "note": note}}
+        return steps(count={"task": "own.four", "arguments": {}}, made=made, kind=kind)
+
+    lab.run(tree(1))
+    for digest, _, _ in list(lab.store.blobs.present()):
+        lab.store.blobs.path(digest).unlink()
+    with pytest.raises(Refused, match=r"'count' was not kept.*run again"):
+        lab.run(tree(2))
+    assert does(lab.run(tree(2))) == dict.fromkeys(("count", "made", "kind"), "computed")
+
+
+def test_folders_that_are_no_runs_and_torn_manifests_are_in_nobodys_way(lab: Lab) -> None:
+    tree = steps(a={"task": "own.four", "arguments": {}})
+    torn = lab.folder(lab.run(tree))
+    workflow = torn.parent
+    for name in ("²", "x", "1" * 30):
+        (workflow / name).mkdir()
+    for text in ("5", "[1]", "{", '{"owner": "junk", "steps": []}'):
+        (torn / "manifest.json").write_text(text)
+        with pytest.raises(Refused, match="cannot be read"):
+            RunFolder(torn).manifest()
+    (workflow / "9999").mkdir()
+    tenth = lab.folder(lab.run(tree))
+    assert tenth.name == "10000"
+    assert [folder.path.name for folder in list_runs(workflow.parent)] == ["0001", "10000"]
+    assert RunFolder.open(workflow.parent, "w/latest").path == tenth
+    for name in ("w/²", f"w/{'9' * 5000}"):
+        with pytest.raises(NotFound):
+            RunFolder.open(workflow.parent, name)
