@@ -25,7 +25,8 @@ _LEAST_OVERLAP = 0.65
 _LEAST_LEAD = 0.05
 _TEMPLATE_FRAMES = 5
 _MOVED_PX = 6.0
-_STRAY_PX = 3.0
+_OFF_AXIS = 0.36  # the tangent of 20 degrees
+_STILL_PX = 3.0
 _GREW_PX = 3.0
 _STEADY_PX = 1.8
 _JUMP_PX = 2.5
@@ -167,9 +168,9 @@ def _motion(track: _Track, radius_BT: Tensor) -> Tensor:
         torch.minimum(along_x_B.abs(), along_y_B.abs()),
     )
     heading_B = torch.where(sideways_B, torch.where(along_x_B < 0, 0, 1), torch.where(along_y_B < 0, 2, 3))
-    moves_B = (reach_B > _MOVED_PX) & (stray_B < _STRAY_PX) & (growth_B.abs() < _GREW_PX)
-    grows_B = (growth_B.abs() > _GREW_PX) & (reach_B < _STRAY_PX)
-    rests_B = (reach_B < _STRAY_PX) & (growth_B.abs() < _STEADY_PX)
+    moves_B = (reach_B > _MOVED_PX) & (stray_B < _OFF_AXIS * reach_B) & (growth_B.abs() < _GREW_PX)
+    grows_B = (growth_B.abs() > _GREW_PX) & (reach_B < _MOVED_PX)
+    rests_B = (reach_B < _STILL_PX) & (growth_B.abs() < _STEADY_PX)
     motion_B = torch.where(moves_B, heading_B, -1)
     motion_B = torch.where(grows_B, torch.where(growth_B > 0, 4, 5), motion_B)
     motion_B = torch.where(rests_B, 6, motion_B)
