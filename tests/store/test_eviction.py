@@ -9,10 +9,13 @@ import pytest
 
 from restrike.store.owner import Owner
 from restrike.store.store import Store
+from restrike.store.values import blobs_of
 
 from .kept import Put, frames, key
 
 SIZE = 1000
+EACH = SIZE + 100
+"""Room for one entry: its blob and its document."""
 
 
 def kept(store: Store) -> set[int]:
@@ -22,7 +25,7 @@ def kept(store: Store) -> set[int]:
 def test_the_cheapest_per_byte_goes_first(store: Store, put: Put) -> None:
     for number, seconds in enumerate([5.0, 0.1, 3.0, 0.2]):
         put(number, frames(number, SIZE), seconds=seconds)
-    assert store.collect(2 * SIZE).evicted == 2
+    assert store.collect(2 * EACH).evicted == 2
     assert kept(store) == {0, 2}
     assert store.stats().size_bytes == 2 * SIZE
 
@@ -40,7 +43,7 @@ def test_use_counts(store: Store, put: Put) -> None:
     for run in range(3):
         with store.holding(f"w/{run}") as hold:
             hold(first)
-    store.collect(SIZE)
+    store.collect(EACH)
     assert kept(store) == {0}
 
 
@@ -49,7 +52,7 @@ def test_what_was_worth_much_yields_in_time(store: Store, put: Put) -> None:
     put(0, frames(0, SIZE), seconds=3.0)
     for number in range(1, 12):
         put(number, frames(number, SIZE), seconds=1.0)
-        store.collect(2 * SIZE)
+        store.collect(2 * EACH)
     assert 0 not in kept(store)
 
 
@@ -98,7 +101,7 @@ def test_a_blob_that_two_entries_name_stays_with_the_second(store: Store, put: P
 
 
 def test_a_put_over_the_limit_evicts_others_not_itself(store: Store, put: Put) -> None:
-    store.limit_bytes = 2 * SIZE
+    store.limit_bytes = 2 * EACH
     for number in range(5):
         put(number, frames(number, SIZE), seconds=float(5 - number))
         assert number in kept(store)
@@ -129,12 +132,41 @@ def test_leftovers_of_dead_writers_are_swept(store: Store) -> None:
     assert store.collect().partial == 1
 
 
-@pytest.mark.parametrize("limit_bytes", [0, SIZE, 10 * SIZE])
+@pytest.mark.parametrize("limit_bytes", [0, EACH, 10 * EACH])
 def test_stats_count_what_is_there(store: Store, put: Put, limit_bytes: int) -> None:
     for number in range(4):
         put(number, frames(number, SIZE), label=f"task {number % 2}")
     store.collect(limit_bytes)
     stats = store.stats()
-    assert stats.entries == len(kept(store)) == min(4, limit_bytes // SIZE)
+    assert stats.entries == len(kept(store)) == min(4, limit_bytes // EACH)
     assert stats.size_bytes == stats.entries * SIZE
     assert sum(stats.by_label.values()) == stats.entries
+
+
+def test_what_lies_in_the_index_counts_too(store: Store, put: Put) -> None:
+    store.limit_bytes = 50_000
+    for number in range(20):
+        put(number, f"{number} " * 5_000, seconds=float(number + 1))
+    assert 0 < len(kept(store)) <= 5
+
+
+def test_the_count_of_what_is_kept_is_that_of_a_sum(store: Store, put: Put) -> None:
+    """It is kept as entries come and go, and made once for an index of an earlier version."""
+    for number in range(6):
+        put(number, [frames(number % 4, SIZE), "text"], seconds=float(number))
+    store.collect(3 * EACH)
+    store.remove(key(5))
+    entries = [entry for number in kept(store) if (entry := store.lookup(key(number))) is not None]
+    blobs = {blob for entry in entries for blob in blobs_of(entry.document)}
+    total = sum(len(entry.document) for entry in entries) + SIZE * len(blobs)
+    assert entries
+    assert store._eviction._kept_bytes() == total
+    with store._database.write() as connection:
+        for name in ("entry_kept", "entry_gone", "blob_kept", "blob_gone"):
+            connection.exec_driver_sql(f"DROP TRIGGER {name}")
+        connection.exec_driver_sql("DELETE FROM meta")
+        connection.exec_driver_sql("PRAGMA user_version = 1")
+    again = Store(store.root)
+    assert again._eviction._kept_bytes() == total
+    again.remove(entries[0].key)
+    assert again._eviction._kept_bytes() < total

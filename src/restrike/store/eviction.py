@@ -14,7 +14,7 @@ from restrike.keys import Digest
 from restrike.store.blobs import Blobs
 from restrike.store.entry import Collected
 from restrike.store.leases import Leases
-from restrike.store.schema import Database, entries, entry_blobs, held, meta
+from restrike.store.schema import KEPT, Database, entries, entry_blobs, held, meta
 
 _ORPHAN_AGE_S = 3600
 _CLOCK = "clock"
@@ -65,10 +65,10 @@ class Eviction:
         return evicted, freed_bytes
 
     def _kept_bytes(self) -> int:
-        distinct = select(entry_blobs.c.blob, func.max(entry_blobs.c.size_bytes).label("size_bytes"))
-        sizes = distinct.group_by(entry_blobs.c.blob).subquery()
+        """Documents and blobs, each blob once."""
         with self._database.read() as connection:
-            return connection.execute(select(func.coalesce(func.sum(sizes.c.size_bytes), 0))).scalar_one()
+            kept = connection.execute(select(meta.c.value).where(meta.c.name == KEPT)).scalar_one_or_none()
+        return int(kept or 0)
 
     def _evict_least(self, spare: Digest | None) -> list[Digest] | None:
         """Remove the entry of least priority; the blobs that no other entry names, or None if none may go."""

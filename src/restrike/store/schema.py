@@ -40,7 +40,7 @@ from restrike.errors import Crashed, Refused, RestrikeError, Shortfall, typed
 
 _log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 BUSY_TIMEOUT_S = 30
 
 metadata = MetaData()
@@ -101,6 +101,7 @@ timings = Table(
     Index("timings_by_label", "label", "id"),
 )
 
+KEPT = "kept_bytes"
 meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Float, nullable=False))
 
 
@@ -210,6 +211,24 @@ class Database:
             raise
 
 
+# Version 2: the index counts what it names as it changes, for adding it up takes longer the more there is.
+_COUNTING = (
+    f"""INSERT OR REPLACE INTO meta VALUES ('{KEPT}',
+        (SELECT COALESCE(SUM(LENGTH(document)), 0) FROM entries)
+        + (SELECT COALESCE(SUM(size_bytes), 0) FROM (SELECT DISTINCT blob, size_bytes FROM entry_blobs)))""",
+    f"""CREATE TRIGGER entry_kept AFTER INSERT ON entries BEGIN
+        UPDATE meta SET value = value + LENGTH(NEW.document) WHERE name = '{KEPT}'; END""",
+    f"""CREATE TRIGGER entry_gone AFTER DELETE ON entries BEGIN
+        UPDATE meta SET value = value - LENGTH(OLD.document) WHERE name = '{KEPT}'; END""",
+    f"""CREATE TRIGGER blob_kept AFTER INSERT ON entry_blobs
+        WHEN (SELECT COUNT(*) FROM entry_blobs WHERE blob = NEW.blob) = 1 BEGIN
+        UPDATE meta SET value = value + NEW.size_bytes WHERE name = '{KEPT}'; END""",
+    f"""CREATE TRIGGER blob_gone AFTER DELETE ON entry_blobs
+        WHEN NOT EXISTS (SELECT 1 FROM entry_blobs WHERE blob = OLD.blob) BEGIN
+        UPDATE meta SET value = value - OLD.size_bytes WHERE name = '{KEPT}'; END""",
+)
+
+
 def _migrate(engine: Engine) -> None:
     """Bring a new or older index to this version; raises Refused for one of a later version."""
     with engine.connect() as connection:
@@ -219,6 +238,8 @@ def _migrate(engine: Engine) -> None:
         # Another process may have made the tables since.
         if _version(connection) < VERSION:
             metadata.create_all(connection)
+            for statement in _COUNTING:
+                connection.execute(text(statement))
             connection.execute(text(f"PRAGMA user_version = {VERSION}"))
         connection.commit()
 

@@ -130,9 +130,8 @@ def _check_names(result: ResultSpec, place: Place, findings: Findings) -> None:
             findings.add(
                 (*place, "folder"), f"'{folder}' is no folder inside the run's own: a/b, without '..'"
             )
-    if name is not None:
-        if not _NAME.fullmatch(name) or not name.isprintable() or name.strip(". ") != name:
-            findings.add((*place, "name"), f"'{name}' is no file's base name: no slashes, no dot at an end")
+    if name is not None and not (_NAME.fullmatch(name) and name.isprintable() and name.strip(". ") == name):
+        findings.add((*place, "name"), f"'{name}' is no file's base name: no slashes, no dot at an end")
 
 
 def _check_container(result: ResultSpec, place: Place, findings: Findings) -> None:
