@@ -14,6 +14,8 @@ from restrike.cli import verbs
 from restrike.cli.workflow_options import WorkflowOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from restrike.workflow.runner import RunEvent
     from restrike.workflow.runs import Manifest
     from restrike.workflow.session import Session, Watch
@@ -110,6 +112,15 @@ def _tell(session: Session, manifest: Manifest, *, as_json: bool) -> None:
             typer.echo(folder / file.file)
 
 
+def _version_of(file: Path) -> tuple[int, ...] | None:
+    """What differs once a file is saved, in place or by one that takes its name; None while it is away."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def _watched(options: Options, session: Session) -> None:
     """Run whenever the file changes, until interrupted; a fault in it is told and waited out."""
     import time
@@ -119,7 +130,7 @@ def _watched(options: Options, session: Session) -> None:
 
     seen = None
     while True:
-        now = options.file.stat().st_mtime_ns if options.file.exists() else None
+        now = _version_of(options.file)
         if now is not None and now != seen:
             seen = now
             try:
