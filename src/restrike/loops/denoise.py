@@ -219,7 +219,7 @@ class DenoiseLoop:
         """Decode the final latent; raises Refused when it is not finite, for that is no picture."""
         if not bool(torch.isfinite(state.latent).all()):
             raise Refused(
-                "the final latent holds NaN or infinity; the extension non-finite names the step that began it"
+                "the final latent holds NaN or infinity; the extension non-finite names the step at fault"
             )
         frames_THWC = self.model.decode(state.context, state.latent)
         return LoopOutput(frames_THWC=frames_THWC, latent=state.latent, log_probs=tuple(state.log_probs))
