@@ -56,7 +56,8 @@ def run(options: Options) -> None:
         _once(options, session)
 
 
-def _once(options: Options, session: Session) -> None:
+def _once(options: Options, session: Session) -> bool:
+    """Run once; whether an interrupt came too late to stop it."""
     from restrike.cli.session import asked_of
     from restrike.workflow.source import read_file
 
@@ -69,11 +70,14 @@ def _once(options: Options, session: Session) -> None:
         reuse=not options.no_reuse,
         audit=options.audit,
     )
-    shown(session, lambda watch: session.run(source, asked, watch), as_json=options.json)
+    return shown(session, lambda watch: session.run(source, asked, watch), as_json=options.json)
 
 
-def shown(session: Session, start: Callable[[Watch], Manifest], *, as_json: bool) -> None:
-    """Start a run, show its steps on stderr and its files on stdout; Ctrl-C stops it at a step."""
+def shown(session: Session, start: Callable[[Watch], Manifest], *, as_json: bool) -> bool:
+    """Start a run, show its steps on stderr and its files on stdout; Ctrl-C stops it at a step.
+
+    Returns whether an interrupt came when nothing was left to stop.
+    """
     from restrike.cli.interrupts import on_interrupt
     from restrike.cli.run_screen import run_screen
     from restrike.errors import Cancelled, Crashed
@@ -98,6 +102,7 @@ def shown(session: Session, start: Callable[[Watch], Manifest], *, as_json: bool
     _tell(session, manifest, as_json=as_json)
     if unequal:
         raise Crashed(f"computed again, {', '.join(unequal)} gave other bytes than what is kept")
+    return stopped.is_set()
 
 
 def _tell(session: Session, manifest: Manifest, *, as_json: bool) -> None:
@@ -134,7 +139,8 @@ def _watched(options: Options, session: Session) -> None:
         if now is not None and now != seen:
             seen = now
             try:
-                _once(options, session)
+                if _once(options, session):
+                    raise Cancelled("interrupted")
             except Cancelled:
                 raise
             except RestrikeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +18,7 @@ def machine_identity(device: str) -> Mapping[str, object]:
     """Processor, device and the libraries that compute; a GPU is named by its driver's own files."""
     return {
         "device": device,
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "processor": _processor(),
         "architecture": platform.machine(),
         "gpus": sorted(path.read_text() for path in Path("/proc/driver/nvidia/gpus").glob("*/information")),
