@@ -11,6 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -159,19 +160,25 @@ class RunFolder:
 
     def delete(self) -> None:
         """Remove the run with all its files; no other run and no kept result needs them."""
-        self.check_ended()
         if any(self.path.iterdir()) and not (self.definition().exists() or (self.path / MANIFEST).exists()):
             raise Refused(f"'{self.name}' is a folder that no run made; it stays")
-        shutil.rmtree(self.path)
+        with self.worked_on():
+            shutil.rmtree(self.path)
 
-    def check_ended(self) -> None:
-        """Raise Refused while a process works on the run."""
+    @contextmanager
+    def worked_on(self) -> Iterator[None]:
+        """Hold the run for the block; raises Refused while another holds it.
+
+        The lock is on the folder itself and dies with its process, on whatever host or container that was.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            manifest = self.manifest()
-        except (NotFound, Refused):
-            return
-        if manifest.status == "running" and not manifest.is_interrupted:
-            raise Refused(f"run '{self.name}' is still running; stop it first")
+            _lock(descriptor)
+            yield
+        except BlockingIOError as error:
+            raise Refused(f"run '{self.name}' is still running; stop it first") from error
+        finally:
+            os.close(descriptor)
 
 
 def list_runs(workspace: Path) -> Iterator[RunFolder]:
@@ -211,6 +218,14 @@ def _numbered(parent: Path) -> list[Path]:
         return []
     found = [path for path in parent.iterdir() if re.fullmatch(_NUMBER, path.name) and path.is_dir()]
     return sorted(found, key=lambda path: int(path.name))
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system: nothing keeps two processes from one run there
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _json(tree: Any) -> bytes:

@@ -77,16 +77,17 @@ class Session:
         """Run a workflow in a new folder of its own."""
         graph = self.graph(source, asked, create=True)
         folder = RunFolder.create(self.workspace, graph.name)
-        folder.write_definition(graph.realized)
-        return self._execute(graph, folder, asked, watch or Watch())
+        with folder.worked_on():
+            folder.write_definition(graph.realized)
+            return self._execute(graph, folder, asked, watch or Watch())
 
     def resume(self, name: str, watch: Watch | None = None) -> Manifest:
         """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step."""
         folder = RunFolder.open(self.workspace, name)
-        folder.check_ended()
-        finished = tuple(s for s in folder.manifest().steps if s.status in ("reused", "computed"))
-        graph = self.graph(read_file(folder.definition()), Asked(), create=True)
-        return self._execute(graph, folder, Asked(), watch or Watch(), finished)
+        with folder.worked_on():
+            finished = tuple(s for s in folder.manifest().steps if s.status in ("reused", "computed"))
+            graph = self.graph(read_file(folder.definition()), Asked(), create=True)
+            return self._execute(graph, folder, Asked(), watch or Watch(), finished)
 
     def _execute(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,20 @@ def test_a_folder_that_no_run_made_is_not_deleted(lab: Lab) -> None:
     with pytest.raises(Refused, match="no run made"):
         RunFolder.open(lab.root / lab.workspace, "assets/0001").delete()
     assert list(list_runs(lab.root / lab.workspace)) == []
+
+
+def test_a_run_that_died_on_another_host_is_not_running_for_ever(lab: Lab) -> None:
+    """A container that is started again has another name; the lock died with the old one."""
+    folder = RunFolder.open(
+        lab.root / lab.workspace, lab.run(steps(a={"task": "own.list", "arguments": {"count": 1}})).run
+    )
+    folder.write(replace(folder.manifest(), status="running", owner="elsewhere/1 5 1 abc"))
+    assert lab.session.resume(folder.name).status == "finished"
+    folder.write(replace(folder.manifest(), status="running", owner="elsewhere/1 5 1 abc"))
+    with folder.worked_on(), pytest.raises(Refused, match="still running"):
+        lab.session.resume(folder.name)
+    folder.delete()
+    assert not folder.path.exists()
 
 
 def test_a_run_is_run_again_with_its_seed_or_another(lab: Lab) -> None:
