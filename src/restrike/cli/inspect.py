@@ -71,9 +71,11 @@ def _table(found: dict[str, Any]) -> None:
         rows.add("made by", "another program: the file carries no provenance of Restrike")
         show(rows.table)
         return
-    rows.add("card", made["card"])
-    rows.add("weights", made["weights"])
-    rows.add("seed", f"{made['seed']}, picture {made['item']}")
+    by_task = made["card"].startswith("task ")
+    rows.add("made by" if by_task else "card", made["card"])
+    if not by_task:
+        rows.add("weights", made["weights"])
+        rows.add("seed", f"{made['seed']}, picture {made['item']}")
     rows.section("arguments")
     for name, value in made["arguments"].items():
         if value not in (None, {}, []):
@@ -82,7 +84,10 @@ def _table(found: dict[str, Any]) -> None:
     for name, version in made["versions"].items():
         rows.add(name, version)
     rows.section("make it again")
-    rows.add("", f"restrike generate --from {shlex.quote(found['file'])}")
+    if by_task:
+        rows.add("", "run the workflow.json beside the file, or its run: restrike runs rerun RUN")
+    else:
+        rows.add("", f"restrike generate --from {shlex.quote(found['file'])}")
     show(rows.table)
 
 

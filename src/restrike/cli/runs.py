@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restrike.cli import verbs
-from restrike.cli.help import Group
 
 if TYPE_CHECKING:
     from restrike.workflow.explain import Explanation
@@ -65,7 +64,7 @@ class RerunOptions(AgainOptions):
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    group = typer.Typer(cls=Group, help="List, resume, rerun or delete earlier runs.", no_args_is_help=True)
+    group = verbs.group("List, resume, rerun or delete earlier runs.")
     verbs.add(group, "list", ListOptions, list_all)
     verbs.add(group, "resume", AgainOptions, resume)
     verbs.add(group, "rerun", RerunOptions, rerun)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restrike.cli import verbs
-from restrike.cli.help import Group
 
 if TYPE_CHECKING:
     from restrike.store.entry import Entry
@@ -55,7 +54,7 @@ class ExplainOptions:
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its own verbs."""
-    group = typer.Typer(cls=Group, help="Look after the results that are kept.", no_args_is_help=True)
+    group = verbs.group("Look after the results that are kept.")
     verbs.add(group, "stats", Options, stats)
     verbs.add(group, "verify", Options, verify)
     verbs.add(group, "gc", CollectOptions, collect)

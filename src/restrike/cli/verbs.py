@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
-from restrike.cli.help import Command
+from restrike.cli.help import Command, Group
 from restrike.errors import Cancelled
 
 Options = TypeVar("Options")
@@ -37,6 +37,19 @@ def add(app: typer.Typer, name: str, options: type[Options], run: Callable[[Opti
         [_parameter(part, hints[part.name]) for part in dataclasses.fields(options)]  # pyright: ignore[reportArgumentType]
     )
     app.command(name, cls=Command)(call)
+
+
+def group(title: str) -> typer.Typer:
+    """A verb that has verbs of its own; by itself it prints its help."""
+    found = typer.Typer(cls=Group, help=title, invoke_without_command=True)
+
+    @found.callback()
+    def alone(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    alone.__doc__ = title
+    return found
 
 
 def _parameter(part: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:

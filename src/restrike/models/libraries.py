@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 from restrike.errors import Refused
 
-# Says for each image processor that torchvision is absent and that it makes do: so it should.
-_HINTS = "transformers.utils.import_utils"
+# The first says for each image processor that torchvision is absent, and makes do; the second lists kernels
+# that are built for another device.
+_HINTS = ("transformers.utils.import_utils", "torchao")
 
 
 @contextmanager
@@ -22,20 +23,22 @@ def libraries(card: str) -> Iterator[None]:
     Raises:
         Refused: they are not installed; `card` is who needs them.
     """
+    hints = [logging.getLogger(name) for name in _HINTS]
+    levels = [log.level for log in hints]
+    for log in hints:
+        log.setLevel(logging.ERROR)
     try:
         from diffusers.utils import logging as diffusers_log
         from transformers.utils import logging as transformers_log
     except ImportError as error:
         raise Refused(f"card '{card}' needs an extra: pip install 'restrike[diffusers]'") from error
     shown = [log for log in (diffusers_log, transformers_log) if log.is_progress_bar_enabled()]
-    hints = logging.getLogger(_HINTS)
-    level = hints.level
     for log in shown:
         log.disable_progress_bar()
-    hints.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        hints.setLevel(level)
+        for log, level in zip(hints, levels, strict=True):
+            log.setLevel(level)
         for log in shown:
             log.enable_progress_bar()
