@@ -71,6 +71,15 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(shapes: En
     assert first.tobytes() != other.tobytes()
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("frames", [5, 9, 13])
+def test_shorter_clips_and_both_precisions_show_what_was_asked(precision: str, frames: int) -> None:
+    engine = Engine(device="cpu", precision=precision)
+    request = Request(prompt="a large green square on a white background", seed=1, frames=frames)
+    reading = read_clips(clip_of(engine.generate(CARD, request).picture))[0]
+    assert (reading.colour, reading.shape, reading.background) == ("green", "square", "white")
+
+
 def test_one_frame_is_a_still(shapes: Engine) -> None:
     picture = shapes.generate(
         CARD, Request(prompt="a green square on a black background", seed=3, frames=1)

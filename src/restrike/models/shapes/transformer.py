@@ -68,9 +68,10 @@ class ShapesTransformer(nn.Module):
 
     def forward(self, latent_BCTHW: Tensor, timestep_B: Tensor, text_BLD: Tensor, mask_BL: Tensor) -> Tensor:
         side = self.config.patch
-        latent_BTHWC = latent_BCTHW.permute(0, 2, 3, 4, 1)
+        dtype = self.patch_in.weight.dtype
+        latent_BTHWC = latent_BCTHW.to(dtype).permute(0, 2, 3, 4, 1)
         pooled_BD = text_BLD.sum(dim=1) / mask_BL.sum(dim=1, keepdim=True)
-        clock_BD = self.time_mlp(timestep_embedding(timestep_B, self.config.width))
+        clock_BD = self.time_mlp(timestep_embedding(timestep_B, self.config.width).to(dtype))
         condition_BD = F.silu(clock_BD + self.pooled_text(pooled_BD))
 
         fine_BTHWC = self.cells_before(self.cell_in(latent_BTHWC), condition_BD)
