@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from restrike.engine.extensions import ExtensionMemory, ForwardCall
-from restrike.loops.contract import Abandons, Loop, LoopContext, LoopOutput, StepPlan, Tensors
+from restrike.loops.contract import Abandons, Loop, LoopContext, LoopOutput, Previews, StepPlan, Tensors
 
 
 def execute(plan: StepPlan, module: Any, memory: ExtensionMemory) -> Tensors:
@@ -74,11 +74,10 @@ class PictureRun:
 
     def preview(self) -> Any:
         """The picture as it looks now (THWC, uint8), or None when the loop shows none."""
-        show = getattr(self.loop, "preview", None)
-        if show is None or self._state is None:
+        if self._state is None or not isinstance(self.loop, Previews):
             return None
         with self.turn, torch.inference_mode():
-            return show(self._state)
+            return self.loop.preview(self._state)
 
     def finalize(self) -> LoopOutput:
         """Decode the result; the run is over."""
