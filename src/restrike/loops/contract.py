@@ -22,13 +22,29 @@ Forward = Callable[[str, Tensors], Tensor]
 """Runs the step's denoiser for one guidance branch on named tensors; the engine supplies it."""
 
 
+class Features(Protocol):
+    """Keeps what an encoder made of a text, for later requests."""
+
+    def __call__(self, component: str, parts: tuple[Any, ...], make: Callable[[], Tensors]) -> Tensors:
+        """What `make` gives, or gave before for the same weights of `component` and equal `parts`.
+
+        `parts` name all that decides the result beside the weights: the text, and how it is tokenized.
+        """
+        ...
+
+
+def computed(component: str, parts: tuple[Any, ...], make: Callable[[], Tensors]) -> Tensors:
+    """Keeps nothing: the features of a loop that is driven without an engine."""
+    return make()
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoopContext:
     """What a loop may read of one picture of one request.
 
     `item` is the index of the picture; `component` gives a loaded component of the card by name, building
     it on first use; `shared` is memory for what all pictures of the request have in common (the encoded
-    prompt), filled by whoever needs it first.
+    prompt), filled by whoever needs it first; `features` outlive the request.
     """
 
     arguments: Arguments
@@ -36,6 +52,7 @@ class LoopContext:
     device: torch.device
     component: Callable[[str], Any]
     shared: dict[str, Any] = field(default_factory=dict)
+    features: Features = computed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +63,13 @@ class StepPlan:
     timestep, sigma, guidance scale, noise) is a tensor, a scalar being 0-d. `compute` is a pure function of
     them: it calls the given forward once for each guidance branch and returns named tensors. `call` is how
     this model's denoiser is called with the tensors of one branch. `structure` is everything else that
-    decides which kernels run. `component` names the denoiser, so an expert switch is a change of it.
+    decides which kernels run: plans of one structure compute the same function. `component` names the
+    denoiser, so an expert switch is a change of it. A step that draws on the host or branches on data is not
+    `capturable`.
+
+    Every tensor leads with the batch, which is 1 as planned; a 0-d input is a number of the request. So the
+    engine may run N plans of one structure as one: tensors are concatenated, a 0-d input becomes a column
+    (N, 1, ..., 1) of the latent's rank, and output n is row n of each output.
     """
 
     index: int
@@ -57,6 +80,7 @@ class StepPlan:
     inputs: Tensors
     call: Callable[[Any, Tensors], Tensor]
     compute: Callable[[Forward, Tensors], Tensors]
+    capturable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
