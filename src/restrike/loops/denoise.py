@@ -198,7 +198,7 @@ class DenoiseLoop:
         state.velocity = outputs["velocity"]
         state.history = {name: value for name, value in outputs.items() if name.startswith("history.")}
         if "log_prob" in outputs:
-            state.log_probs.append(outputs["log_prob"])
+            state.log_probs.append(outputs["log_prob"].squeeze(0))
         state.index += 1
         self._draw(state)
 

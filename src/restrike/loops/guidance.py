@@ -1,6 +1,7 @@
 """Classifier-free guidance: which branches a step runs and how they become one velocity.
 
-A policy plans, its steps are pure functions of tensors; nothing is remembered here between steps.
+A policy plans, its steps are pure functions of tensors; nothing is remembered here between steps. All act on
+a batch as on one item: what is 0-d alone comes as a column (N, 1, ..., 1).
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Embedded:
 
     def __call__(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
         """v = v_cond(scale)."""
-        told = {SCALE: inputs[SCALE].reshape(1)}
+        told = {SCALE: inputs[SCALE].reshape(-1)}  # one an item: 0-d alone, a column in a batch
         return forward("cond", branch_inputs("cond", inputs) | told), {}
 
 

@@ -21,9 +21,10 @@ Tensors = Mapping[str, Tensor]
 class SolverStep:
     """One update of the latent.
 
-    `apply(latent, velocity, inputs)` is pure. `inputs` hold this step's `coefficients` (0-d float32), the
-    `history` tensors it reads, and, when it is `stochastic`, `noise` of the latent's shape. It returns
-    `latent`, the history that later steps read, and `log_prob` (0-d) when it is stochastic.
+    `apply(latent, velocity, inputs)` is pure. `inputs` hold this step's `coefficients` (float32: numbers are
+    0-d, what is more leads with a batch of 1), the `history` tensors it reads, and, when it is `stochastic`,
+    `noise` of the latent's shape. It returns `latent`, the history that later steps read, and `log_prob`
+    (one an item, shape (N,)) when it is stochastic. In a batch of N, numbers come as columns (N, 1, ..., 1).
     """
 
     structure: tuple[Hashable, ...]

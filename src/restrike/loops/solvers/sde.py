@@ -62,9 +62,13 @@ def sde_mean(latent: Tensor, velocity: Tensor, inputs: Tensors) -> Tensor:
 
 
 def log_prob(sample: Tensor, mean: Tensor, inputs: Tensors) -> Tensor:
-    """The log-density of `sample`, averaged over its elements (0-d float32), so that it is free of size."""
+    """The log-density of each item of `sample` (shape (N,), float32), averaged over its elements.
+
+    An average, so that it is free of size.
+    """
     squared = ((sample - mean) / inputs["deviation"]) ** 2
-    return (inputs["log_norm"] - 0.5 * squared).mean()
+    density = inputs["log_norm"] - 0.5 * squared
+    return density.mean(dim=tuple(range(1, density.ndim)))
 
 
 def sde_update(latent: Tensor, velocity: Tensor, inputs: Tensors) -> dict[str, Tensor]:

@@ -57,7 +57,7 @@ class UniPC:
             coefficients |= _coefficients("correct", path, index - 1, index, correct, self.kind)
             history |= {"history.sample"} | {f"history.x0_{back}" for back in range(1, correct + 1)}
         return SolverStep(
-            structure=(self.name, self.kind, predict, correct),
+            structure=(self.name, self.kind, self.order, predict, correct),
             coefficients={name: value.to(device) for name, value in coefficients.items()},
             apply=partial(unipc_update, predict, correct, self.order),
             history=tuple(sorted(history)),
@@ -77,7 +77,9 @@ def _path(sigmas: Tensor) -> _Path:
 
 
 def _coefficients(stage: str, path: _Path, start: int, end: int, order: int, kind: str) -> dict[str, Tensor]:
-    """The scalars of one stage that goes from sigma `start` to sigma `end`, as 0-d float32 tensors.
+    """The scalars of one stage that goes from sigma `start` to sigma `end`, float32.
+
+    All are 0-d but `rho`, the weights (1, K) of the K differences.
 
     x' = scale x - x0_weight m0 - slope (rho_1 D1 + ...), with D_k = (m_k - m0) / r_k.
     """
@@ -95,6 +97,8 @@ def _coefficients(stage: str, path: _Path, start: int, end: int, order: int, kin
         named["rho"] = torch.full((1,), 0.5)
     elif order > 2:
         named["rho"] = _weights(ratios, h, base, terms=order)
+    if "rho" in named:
+        named["rho"] = named["rho"][None]
     return {f"{stage}.{name}": value for name, value in named.items()}
 
 
@@ -134,11 +138,11 @@ def _moved(stage: str, sample: Tensor, x0: Tensor, inputs: Tensors) -> Tensor:
     return inputs[f"{stage}.scale"] * sample - inputs[f"{stage}.x0_weight"] * x0
 
 
-def _combined(stage: str, weights: Tensor, base: Tensor, others: list[Tensor], inputs: Tensors) -> Tensor:
+def _combined(stage: str, weights_BK: Tensor, base: Tensor, others: list[Tensor], inputs: Tensors) -> Tensor:
     differences = [
         (other - base) / inputs[f"{stage}.ratio_{back}"] for back, other in enumerate(others, start=1)
     ]
-    return torch.einsum("k,bkc...->bc...", weights, torch.stack(differences, dim=1))
+    return torch.einsum("bk,bkc...->bc...", weights_BK, torch.stack(differences, dim=1))
 
 
 def _predicted(order: int, sample: Tensor, x0: Tensor, past: list[Tensor], inputs: Tensors) -> Tensor:
@@ -152,8 +156,9 @@ def _predicted(order: int, sample: Tensor, x0: Tensor, past: list[Tensor], input
 def _corrected(order: int, sample: Tensor, x0: Tensor, past: list[Tensor], inputs: Tensors) -> Tensor:
     base = past[0]
     moved = _moved("correct", sample, base, inputs)
-    weights = inputs["correct.rho"]
-    correction = weights[-1] * (x0 - base)
+    weights_BK = inputs["correct.rho"]
+    newest = weights_BK[:, -1].reshape(-1, *(1,) * (x0.ndim - 1))
+    correction = newest * (x0 - base)
     if order > 1:
-        correction = _combined("correct", weights[:-1], base, past[1:order], inputs) + correction
+        correction = _combined("correct", weights_BK[:, :-1], base, past[1:order], inputs) + correction
     return moved - inputs["correct.slope"] * correction
