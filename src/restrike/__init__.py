@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from restrike.api import Model, load
     from restrike.cards.request import Request
-    from restrike.engine.engine import Cancellation, Engine
+    from restrike.engine.engine import Engine
+    from restrike.engine.requests import Cancellation
     from restrike.engine.result import Generation, Picture
     from restrike.errors import Cancelled, Crashed, NotFound, Refused, RestrikeError, Shortfall, Unknown
     from restrike.workflow.api import open_session, plan, run
@@ -47,7 +48,8 @@ __all__ = [
 _MODULES = {
     "restrike.api": ("Model", "load"),
     "restrike.cards.request": ("Request",),
-    "restrike.engine.engine": ("Cancellation", "Engine"),
+    "restrike.engine.engine": ("Engine",),
+    "restrike.engine.requests": ("Cancellation",),
     "restrike.engine.result": ("Generation", "Picture"),
     "restrike.errors": (
         "Cancelled",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from restrike.cards.card import ModelCard
 from restrike.cards.registry import DEFAULT
 from restrike.cards.request import Request
-from restrike.engine.engine import Cancellation, Engine, StreamOptions
+from restrike.engine.engine import Engine
 from restrike.engine.events import Event
 from restrike.engine.extensions import Extension, extension
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.result import Generation
 from restrike.errors import Unknown
 

@@ -12,7 +12,8 @@ from restrike.cards.request import Request
 from restrike.cli.job import Job, prepare
 from restrike.cli.options import Options
 from restrike.cli.screen import LiveScreen, PlainScreen, can_preview, screen_for
-from restrike.engine.engine import Engine, StreamOptions
+from restrike.engine.engine import Engine
+from restrike.engine.requests import StreamOptions
 from restrike.engine.events import Noticed
 
 

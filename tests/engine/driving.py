@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Checkpoint
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.engine.events import Event
+from restrike.engine.execution import execute
 from restrike.engine.gate import contents
+from restrike.engine.pictures import PictureRun
 from restrike.loops.contract import LoopContext, LoopOutput, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseLoop, DenoiseState
 from restrike.models.digits.card import CARD
@@ -76,6 +80,15 @@ def failing_at(step: int, error: BaseException, item: int = 0) -> Callable[[Deno
             raise error
 
     return fail
+
+
+def step(run: PictureRun) -> None:
+    """Execute the planned step of a picture that no engine drives."""
+    plan = run.peek()
+    assert plan is not None
+    with torch.inference_mode():
+        outputs = execute(plan, run.context.component(plan.component), run.memory)
+    run.take(outputs, seconds=0.0)
 
 
 @contextmanager

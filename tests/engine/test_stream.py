@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from restrike.cards.request import Request, resolve
-from restrike.engine.engine import Cancellation, Engine, StreamOptions
+from restrike.engine.engine import Engine
 from restrike.engine.events import (
     TERMINAL,
     Event,
@@ -26,14 +26,15 @@ from restrike.engine.events import (
     Stopped,
     Succeeded,
 )
-from restrike.engine.execution import PictureRun
 from restrike.engine.extensions import ExtensionMemory
+from restrike.engine.pictures import PictureRun
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.errors import Cancelled, Crashed, Refused, RestrikeError, Shortfall
 from restrike.loops.contract import Forward, LoopContext, LoopOutput, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseState
 from restrike.models.digits.card import CARD
 
-from .driving import WatchedLoop, bytes_of, failing_at, kinds, looped, watched
+from .driving import WatchedLoop, bytes_of, failing_at, kinds, looped, step, watched
 
 REQUEST = Request(prompt="a 6", seed=31, steps=4, items=(0, 1))
 
@@ -288,7 +289,7 @@ class TestExecution:
         run = run_of(engine, WatchedLoop(engine.load("digits").loop(spec), calls))
         while (plan := run.peek()) is not None:
             assert run.peek() is plan
-            run.step()
+            step(run)
         assert calls["next"] == 5
         assert run.peek() is None
         run.finalize()
@@ -304,7 +305,7 @@ class TestExecution:
         for _ in range(4):
             with NoKernel():
                 assert loop.next(run._state) is not None
-            run.step()
+            step(run)
         with pytest.raises(AssertionError, match="ran"), NoKernel():
             run._state.latent.add(1)
 

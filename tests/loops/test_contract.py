@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from restrike.engine.execution import PictureRun
 from restrike.engine.extensions import ExtensionMemory
+from restrike.engine.pictures import PictureRun
 from restrike.loops.contract import Forward, LoopContext, LoopOutput, StepPlan, Tensors
 
-from .tiny import Driver
+from .tiny import Driver, step
 
 
 @dataclass
@@ -76,7 +76,7 @@ def started(loop: Doubling) -> PictureRun:
 def test_the_four_methods_are_enough() -> None:
     run = started(Doubling(total=4))
     while run.peek() is not None:
-        run.step()
+        step(run)
     assert run.preview() is None
     assert run.finalize().frames_THWC.flatten().tolist() == [48] * 3
 
@@ -86,14 +86,14 @@ def test_a_plan_is_made_once_a_step_however_often_it_is_looked_at() -> None:
     run = started(loop)
     while (plan := run.peek()) is not None:
         assert run.peek() is run.peek() is plan
-        run.step()
+        step(run)
     assert loop.states[0].planned == 3
 
 
 def test_finalize_runs_exactly_once() -> None:
     loop = Doubling(total=1)
     run = started(loop)
-    run.step()
+    step(run)
     assert run.peek() is run.peek() is None
     run.finalize()
     with pytest.raises(RuntimeError, match="the run is over"):
@@ -105,4 +105,4 @@ def test_finalize_runs_exactly_once() -> None:
 def test_a_finished_loop_has_no_further_step() -> None:
     run = started(Doubling(total=0))
     with pytest.raises(RuntimeError, match="no further step"):
-        run.step()
+        step(run)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from restrike.engine.execution import PictureRun
+from restrike.engine.pictures import PictureRun
 from restrike.errors import Refused
 from restrike.loops.contract import LoopContext, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseLoop, DenoiseState
 
-from .tiny import Denoiser, Driver, TinyModel, components, finished
+from .tiny import Denoiser, Driver, TinyModel, components, finished, step
 
 SOLVERS = ("euler", "sde", "unipc")
 MODES = ("none", "cfg", "batched", "embedded")
@@ -190,7 +190,7 @@ def test_a_branch_that_no_step_runs_is_not_encoded() -> None:
 def test_only_stochastic_steps_record_a_log_probability(solver: str, count: int) -> None:
     run = Driver().start(solver=solver)
     while run.peek() is not None:
-        run.step()
+        step(run)
     found = run.finalize().log_probs
     assert len(found) == count
     assert all(each.shape == () and bool(torch.isfinite(each)) for each in found)
@@ -235,7 +235,7 @@ def test_a_preview_shows_the_clean_estimate() -> None:
     assert plan is not None
     inputs = {name.removeprefix("cond."): value for name, value in plan.inputs.items()}
     velocity = plan.call(driver.modules[plan.component], inputs)
-    run.step()
+    step(run)
     estimate = TinyModel().decode(context, noise - 0.5 * velocity - 0.5 * velocity)
     assert torch.equal(torch.tensor(run.preview()), torch.tensor(estimate))
 
@@ -251,7 +251,7 @@ def interleaved(runs: list[PictureRun]) -> list[Tensor]:
             if run.peek() is None:
                 working.remove(run)
             else:
-                run.step()
+                step(run)
     latents = [run.finalize().latent for run in runs]
     assert all(latent is not None for latent in latents)
     return latents  # type: ignore[return-value]

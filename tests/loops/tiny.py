@@ -24,8 +24,9 @@ from restrike.cards.card import (
     Task,
 )
 from restrike.cards.request import Request, resolve
-from restrike.engine.execution import PictureRun
+from restrike.engine.execution import execute
 from restrike.engine.extensions import ExtensionMemory
+from restrike.engine.pictures import PictureRun
 from restrike.loops.contract import Loop, LoopContext, Tensors
 from restrike.loops.denoise import DenoiseLoop
 from restrike.loops.schedule import Schedule, flow_schedule
@@ -165,11 +166,21 @@ class Driver:
         return finished(self.start(item, **asked))
 
 
+def step(run: PictureRun) -> None:
+    """Execute the planned step, as the engine does."""
+    plan = run.peek()
+    if plan is None:
+        raise RuntimeError("the loop has no further step")
+    with torch.inference_mode():
+        outputs = execute(plan, run.context.component(plan.component), run.memory)
+    run.take(outputs, seconds=0.0)
+
+
 def finished(run: PictureRun, watch: Callable[[Any], None] = lambda plan: None) -> Tensor:
     """Run to the end, showing each plan; the final latent."""
     while (plan := run.peek()) is not None:
         watch(plan)
-        run.step()
+        step(run)
     latent = run.finalize().latent
     assert latent is not None
     return latent

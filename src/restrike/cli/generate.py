@@ -75,8 +75,8 @@ def _run(
 ) -> Generation:
     """Advance the engine, show its events, write each picture as soon as it is finished."""
     from restrike.cli.writing import write_picture
-    from restrike.engine.engine import Cancellation, StreamOptions
     from restrike.engine.events import Failed, PictureFinished, Stopped, Succeeded
+    from restrike.engine.requests import Cancellation, StreamOptions
 
     cancellation = Cancellation()
     options = StreamOptions(preview_every=screen.preview_every, cancellation=cancellation)

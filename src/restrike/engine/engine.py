@@ -7,59 +7,21 @@ see each other.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.devices import placement_for
-from restrike.engine.events import (
-    Event,
-    Failed,
-    Noticed,
-    PictureFinished,
-    PreviewReady,
-    Started,
-    StepFinished,
-    Stopped,
-    Succeeded,
-)
-from restrike.engine.execution import PictureRun
-from restrike.engine.extensions import Extension, ExtensionMemory, altering, checked, intercepting
+from restrike.engine.events import Event, Failed, Stopped, Succeeded
+from restrike.engine.extensions import Extension, altering, checked, intercepting
+from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
 from restrike.engine.resident import ResidentCard
-from restrike.engine.result import Generation, Picture
-from restrike.engine.versions import versions
-from restrike.errors import Cancelled, Refused, Shortfall, typed
-from restrike.loops.contract import LoopContext, LoopOutput, Notices
-from restrike.media.provenance import Provenance
-
-
-class Cancellation:
-    """A flag that stops a request at its next step boundary; safe to set from any thread."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def cancel(self) -> None:
-        """Ask the request to stop."""
-        self._event.set()
-
-    def check(self) -> None:
-        """Raise Cancelled once `cancel` was called."""
-        if self._event.is_set():
-            raise Cancelled("cancelled at a step boundary")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamOptions:
-    """How a request is watched: a preview after every n-th step (0: none), and its cancellation."""
-
-    preview_every: int = 0
-    cancellation: Cancellation | None = None
+from restrike.engine.result import Generation
+from restrike.engine.scheduling.rounds import Happened, Rounds
+from restrike.errors import Refused
 
 
 class Engine:
@@ -109,15 +71,10 @@ class Engine:
 
     def generate_interleaved(self, requests: Sequence[tuple[str | ModelCard, Request]]) -> list[Generation]:
         """Run several requests side by side, one step of each in turn; same bytes as one after another."""
-        streams = {index: self.stream(card, request) for index, (card, request) in enumerate(requests)}
-        ends: dict[int, Event] = {}
-        while streams:
-            for index, stream in list(streams.items()):
-                event = next(stream, None)
-                if event is None:
-                    del streams[index]
-                else:
-                    ends[index] = event
+        rounds = Rounds()
+        for index, (card, request) in enumerate(requests):
+            rounds.add(index, self._ready(card, request, StreamOptions()))
+        ends = dict(_all(rounds))
         return [_outcome(ends[index]) for index in range(len(requests))]
 
     def stream(
@@ -128,10 +85,22 @@ class Engine:
         Nothing runs before the first `next`; closing the iterator stops the work and lets go of all it held.
         A request that cannot begin raises instead of starting.
         """
+        rounds = Rounds()
+        rounds.add(None, self._ready(card, request, options or StreamOptions()))
+        return _events(rounds)
+
+    def _ready(self, card: str | ModelCard, request: Request, options: StreamOptions) -> ReadyRequest:
         resident = self.load(card)
         spec, arguments = resolve(resident.card, request)
         self._admit_extensions(resident, spec, arguments)
-        return self._events(resident, spec, arguments, options or StreamOptions())
+        return ReadyRequest(
+            resident=resident,
+            spec=spec,
+            arguments=arguments,
+            extensions=self._extensions,
+            preview_every=options.preview_every,
+            cancellation=options.cancellation or Cancellation(),
+        )
 
     def _admit_extensions(self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments) -> None:
         if arguments.exact and altering(self._extensions):
@@ -143,134 +112,22 @@ class Engine:
                 f"extension '{name}' cannot act on card '{card}': its steps are opaque; leave it out"
             )
 
-    def _events(
-        self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments, options: StreamOptions
-    ) -> Generator[Event, None, None]:
-        began = time.perf_counter()
-        yield Started(
-            card=resident.card.name,
-            seed=arguments.seed,
-            items=arguments.items,
-            steps=0 if "steps" in arguments.left_open else arguments.steps * len(arguments.items),
-        )
-        pictures: list[Picture] = []
-        notices: list[str] = []
-        shared: dict[str, Any] = {}
-        try:
-            loop = resident.loop(spec)
-            for message in loop.notices(arguments) if isinstance(loop, Notices) else ():
-                notices.append(message)
-                yield Noticed(message=message)
-            for item in arguments.items:
-                for event in self._picture(resident, spec, arguments, item, shared, options):
-                    if isinstance(event, PictureFinished):
-                        pictures.append(event.picture)
-                    if isinstance(event, Noticed):
-                        notices.append(event.message)
-                    yield event
-        except Cancelled as error:
-            yield Stopped(error=error)
-            return
-        except Exception as error:
-            failure = _short_of_memory(error) or typed(error)
-            failure.__cause__ = error if failure is not error else error.__cause__
-            yield Failed(error=failure)
-            return
-        yield Succeeded(
-            generation=Generation(
-                card=resident.card.name,
-                arguments=arguments,
-                pictures=tuple(pictures),
-                seconds=time.perf_counter() - began,
-                notices=tuple(notices),
-            )
-        )
 
-    def _picture(
-        self,
-        resident: ResidentCard,
-        spec: LoopSpec,
-        arguments: Arguments,
-        item: int,
-        shared: dict[str, Any],
-        options: StreamOptions,
-    ) -> Generator[Event, None, None]:
-        cancellation = options.cancellation or Cancellation()
-        cancellation.check()
-        run = PictureRun(
-            loop=resident.loop(spec),
-            context=LoopContext(
-                arguments=arguments,
-                item=item,
-                device=resident.device,
-                component=resident.component,
-                shared=shared,
-            ),
-            memory=ExtensionMemory(extensions=self._extensions),
-            turn=resident.turn,
-        )
-        try:
-            while (plan := run.peek()) is not None:
-                cancellation.check()
-                seconds = run.step()
-                step = plan.index + 1
-                yield StepFinished(
-                    item=item,
-                    step=step,
-                    total=plan.total,
-                    sigma=plan.sigma,
-                    component=plan.component,
-                    seconds=seconds,
-                )
-                if options.preview_every and step % options.preview_every == 0:
-                    frames_THWC = run.preview()
-                    if frames_THWC is not None:
-                        yield PreviewReady(item=item, step=step, frames_THWC=frames_THWC)
-            cancellation.check()
-            output = run.finalize()
-            yield PictureFinished(picture=_picture_of(resident, spec, arguments, item, output))
-        except Exception:
-            # What was observed may tell why it failed.
-            yield from _reported(run, item)
-            raise
-        else:
-            yield from _reported(run, item)
-        finally:
-            run.abandon()
+def _all(rounds: Rounds) -> Generator[Happened, None, None]:
+    """Round after round until no request is left; closing it stops them."""
+    try:
+        while len(rounds):
+            with closing(rounds.round()) as happened:
+                yield from happened
+    finally:
+        rounds.close()
 
 
-def _reported(run: PictureRun, item: int) -> Iterator[Noticed]:
-    return (Noticed(message=message, item=item) for message in run.memory.report())
-
-
-def _picture_of(
-    resident: ResidentCard, spec: LoopSpec, arguments: Arguments, item: int, output: LoopOutput
-) -> Picture:
-    fps = output.fps or arguments.fps
-    return Picture(
-        item=item,
-        frames_THWC=output.frames_THWC,
-        fps=fps,
-        latent=output.latent,
-        log_probs=output.log_probs,
-        audio_CN=output.audio_CN,
-        sample_rate_hz=output.sample_rate_hz,
-        provenance=Provenance(
-            card=resident.address,
-            weights=resident.weights(spec),
-            arguments=arguments.recorded() | ({"fps": output.fps} if output.fps else {}),
-            seed=arguments.seed,
-            item=item,
-            versions=versions(resident.card.libraries),
-        ),
-    )
-
-
-def _short_of_memory(error: Exception) -> Shortfall | None:
-    # torch has a class for a GPU that is full, and for main memory nothing but these words.
-    if isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error):
-        return Shortfall("out of memory: ask for a smaller size, fewer frames, or use a larger machine")
-    return None
+def _events(rounds: Rounds) -> Generator[Event, None, None]:
+    """The events of a lone request."""
+    with closing(_all(rounds)) as happened:
+        for _, event in happened:
+            yield event
 
 
 def _outcome(last: Event) -> Generation:

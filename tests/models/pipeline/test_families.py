@@ -14,7 +14,8 @@ from diffusers import FluxPipeline
 from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
 from restrike.engine.builtin import ResidualSkip, StepTimes
-from restrike.engine.engine import Cancellation, Engine, StreamOptions
+from restrike.engine.engine import Engine
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.events import Event, PreviewReady, Started, StepFinished, Stopped, Succeeded
 from restrike.errors import Crashed, Refused
 from restrike.loops.noise import item_generator

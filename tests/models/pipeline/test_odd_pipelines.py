@@ -16,7 +16,8 @@ from PIL import Image
 
 from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
-from restrike.engine.engine import Cancellation, Engine, StreamOptions
+from restrike.engine.engine import Engine
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.events import Event, Failed, PictureFinished, StepFinished, Stopped
 from restrike.errors import Crashed, Refused
 

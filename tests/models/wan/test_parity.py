@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from restrike.cards.request import Request
-from restrike.engine.engine import Engine, StreamOptions
+from restrike.engine.engine import Engine
+from restrike.engine.requests import StreamOptions
 from restrike.engine.events import PreviewReady, StepFinished
 from restrike.engine.result import Generation
 

@@ -1,0 +1,75 @@
+"""One picture's way through its loop, from the first look to the decoded result.
+
+All that changes lives in the run: the loop's state, the plan that was looked at, the extensions' memory. It
+plans and takes results; it never executes a step.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from restrike.engine.extensions import ExtensionMemory
+from restrike.loops.contract import Abandons, Loop, LoopContext, LoopOutput, Previews, StepPlan, Tensors
+
+
+@dataclass(kw_only=True)
+class PictureRun:
+    """One picture on its way: init at the first look, a step at a time, finalize exactly once.
+
+    Models of other libraries keep scratch on their modules while they run (Wan's autoencoder does), so
+    the runs of one card take turns: `turn` is held for a step, a decode or the like, never between them.
+    """
+
+    loop: Loop[Any]
+    context: LoopContext
+    memory: ExtensionMemory
+    turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
+    _state: Any = field(default=None, init=False)
+    _plan: StepPlan | None = field(default=None, init=False)
+    _ended: bool = field(default=False, init=False)
+
+    def peek(self) -> StepPlan | None:
+        """The next step, the same one however often it is looked at; None when only finalize is left."""
+        with self.turn:
+            if self._state is None:
+                with torch.inference_mode():
+                    self._state = self.loop.init(self.context)
+            if self._plan is None:
+                self._plan = self.loop.next(self._state)
+            return self._plan
+
+    def take(self, outputs: Tensors, seconds: float) -> None:
+        """Take what the planned step computed, in `seconds`, and show it to the observers."""
+        plan = self._plan
+        if plan is None:
+            raise RuntimeError("the loop has no further step")
+        with self.turn, torch.inference_mode():
+            self.loop.advance(self._state, outputs)
+        self._plan = None
+        self.memory.observe(plan, outputs, seconds)
+
+    def preview(self) -> Any:
+        """The picture as it looks now (THWC, uint8), or None when the loop shows none."""
+        if self._state is None or not isinstance(self.loop, Previews):
+            return None
+        with self.turn, torch.inference_mode():
+            return self.loop.preview(self._state)
+
+    def finalize(self) -> LoopOutput:
+        """Decode the result; the run is over."""
+        if self._ended:
+            raise RuntimeError("the run is over")
+        self._ended = True
+        with self.turn, torch.inference_mode():
+            return self.loop.finalize(self._state)
+
+    def abandon(self) -> None:
+        """Let go of what the state holds when the run ends before it is finalized."""
+        if not self._ended and self._state is not None and isinstance(self.loop, Abandons):
+            self.loop.abandon(self._state)
+        self._ended = True

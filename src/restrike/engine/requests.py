@@ -1,0 +1,244 @@
+"""A request on its way: a generator of events that stands still wherever the engine has to decide.
+
+It asks to be let in, and then for each step to be executed; it executes none itself and knows no other
+request.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from restrike.cards.card import LoopSpec
+from restrike.cards.request import Arguments
+from restrike.engine.events import (
+    Event,
+    Failed,
+    Noticed,
+    PictureFinished,
+    PreviewReady,
+    Started,
+    StepFinished,
+    Stopped,
+    Succeeded,
+)
+from restrike.engine.extensions import Extension, ExtensionMemory
+from restrike.engine.pictures import PictureRun
+from restrike.engine.resident import ResidentCard
+from restrike.engine.result import Generation, Picture
+from restrike.engine.scheduling.gates import Ask
+from restrike.engine.versions import versions
+from restrike.errors import Cancelled, Shortfall, typed
+from restrike.loops.contract import LoopContext, LoopOutput, Notices, StepPlan, Tensors
+from restrike.media.provenance import Provenance
+
+
+class Cancellation:
+    """A flag that stops a request at its next step boundary; safe to set from any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask the request to stop."""
+        self._event.set()
+
+    def check(self) -> None:
+        """Raise Cancelled once `cancel` was called."""
+        if self._event.is_set():
+            raise Cancelled("cancelled at a step boundary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """How a request is watched: a preview after every n-th step (0: none), and its cancellation."""
+
+    preview_every: int = 0
+    cancellation: Cancellation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReady:
+    """A picture stands before a step: execute it, then send a `StepDone` or throw what made it fail."""
+
+    plan: StepPlan
+    run: PictureRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDone:
+    """What the step computed, and the seconds that it took."""
+
+    outputs: Tensors
+    seconds: float
+
+
+class Between(Enum):
+    """A picture has taken a step and its events are told; the next one is not planned yet."""
+
+    STEPS = "steps"
+
+
+RequestSteps = Generator[Event | Ask | StepReady | Between, StepDone | None, None]
+"""Yields `Started` and its `Ask`, is resumed once it was let in, and goes on with events and steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyRequest:
+    """A request that was understood and whose card is known; nothing of it has run."""
+
+    resident: ResidentCard
+    spec: LoopSpec
+    arguments: Arguments
+    extensions: tuple[Extension, ...]
+    preview_every: int = 0
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    @property
+    def ask(self) -> Ask:
+        """What it asks the gates."""
+        return Ask(resident=self.resident, spec=self.spec, arguments=self.arguments)
+
+    def started(self) -> Started:
+        """Its first event."""
+        asked = self.arguments
+        steps = 0 if "steps" in asked.left_open else asked.steps * len(asked.items)
+        return Started(card=self.resident.card.name, seed=asked.seed, items=asked.items, steps=steps)
+
+    def steps(self) -> RequestSteps:
+        """Run it; see `RequestSteps`. Closing the generator lets go of all that it holds."""
+        began, made = time.perf_counter(), _Made()
+        yield self.started()
+        try:
+            yield self.ask
+            yield from self._pictures(made)
+        except Cancelled as error:
+            yield Stopped(error=error)
+            return
+        except Exception as error:
+            failure = _short_of_memory(error) or typed(error)
+            failure.__cause__ = error if failure is not error else error.__cause__
+            yield Failed(error=failure)
+            return
+        yield Succeeded(
+            generation=Generation(
+                card=self.resident.card.name,
+                arguments=self.arguments,
+                pictures=tuple(made.pictures),
+                seconds=time.perf_counter() - began,
+                notices=tuple(made.notices),
+            )
+        )
+
+    def _pictures(self, made: _Made) -> RequestSteps:
+        loop = self.resident.loop(self.spec)
+        for message in loop.notices(self.arguments) if isinstance(loop, Notices) else ():
+            yield made.noticed(Noticed(message=message))
+        shared: dict[str, Any] = {}
+        for item in self.arguments.items:
+            yield from self._picture(self._run(item, shared), made)
+
+    def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
+        self.cancellation.check()
+        return PictureRun(
+            loop=self.resident.loop(self.spec),
+            context=LoopContext(
+                arguments=self.arguments,
+                item=item,
+                device=self.resident.device,
+                component=self.resident.component,
+                shared=shared,
+            ),
+            memory=ExtensionMemory(extensions=self.extensions),
+            turn=self.resident.turn,
+        )
+
+    def _picture(self, run: PictureRun, made: _Made) -> RequestSteps:
+        item = run.context.item
+        try:
+            while (plan := run.peek()) is not None:
+                self.cancellation.check()
+                done = yield StepReady(plan=plan, run=run)
+                assert done is not None
+                run.take(done.outputs, done.seconds)
+                yield _step_finished(item, plan, done.seconds)
+                yield from self._preview(run, plan.index + 1)
+                yield Between.STEPS
+            self.cancellation.check()
+            picture = self._finished(item, run.finalize())
+            made.pictures.append(picture)
+            yield PictureFinished(picture=picture)
+        except Exception:
+            # What was observed may tell why it failed.
+            yield from _reported(run, made)
+            raise
+        else:
+            yield from _reported(run, made)
+        finally:
+            run.abandon()
+
+    def _preview(self, run: PictureRun, step: int) -> Iterator[PreviewReady]:
+        if self.preview_every and step % self.preview_every == 0:
+            frames_THWC = run.preview()
+            if frames_THWC is not None:
+                yield PreviewReady(item=run.context.item, step=step, frames_THWC=frames_THWC)
+
+    def _finished(self, item: int, output: LoopOutput) -> Picture:
+        asked, resident = self.arguments, self.resident
+        return Picture(
+            item=item,
+            frames_THWC=output.frames_THWC,
+            fps=output.fps or asked.fps,
+            latent=output.latent,
+            log_probs=output.log_probs,
+            audio_CN=output.audio_CN,
+            sample_rate_hz=output.sample_rate_hz,
+            provenance=Provenance(
+                card=resident.address,
+                weights=resident.weights(self.spec),
+                arguments=asked.recorded() | ({"fps": output.fps} if output.fps else {}),
+                seed=asked.seed,
+                item=item,
+                versions=versions(resident.card.libraries),
+            ),
+        )
+
+
+@dataclass(kw_only=True)
+class _Made:
+    """What a request has so far."""
+
+    pictures: list[Picture] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def noticed(self, event: Noticed) -> Noticed:
+        self.notices.append(event.message)
+        return event
+
+
+def _step_finished(item: int, plan: StepPlan, seconds: float) -> StepFinished:
+    """The event of a step that was executed."""
+    return StepFinished(
+        item=item,
+        step=plan.index + 1,
+        total=plan.total,
+        sigma=plan.sigma,
+        component=plan.component,
+        seconds=seconds,
+    )
+
+
+def _reported(run: PictureRun, made: _Made) -> Iterator[Noticed]:
+    for message in run.memory.report():
+        yield made.noticed(Noticed(message=message, item=run.context.item))
+
+
+def _short_of_memory(error: Exception) -> Shortfall | None:
+    # torch has a class for a GPU that is full, and for main memory nothing but these words.
+    if isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error):
+        return Shortfall("out of memory: ask for a smaller size, fewer frames, or use a larger machine")
+    return None
