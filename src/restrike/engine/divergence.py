@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from restrike.cards.card import ModelCard
+from restrike.cards.request import Request
+from restrike.engine.engine import Engine
+from restrike.engine.requests import StreamOptions
 from restrike.engine.result import Generation, Picture
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -189,6 +193,13 @@ def traces(tracer: Tracer, generation: Generation) -> dict[int, Trace]:
     """The trace of each picture of the request that the tracer watched, by its item."""
     watched = zip(generation.pictures, tracer.pictures, strict=True)
     return {picture.item: (*taps, *result_taps(picture)) for picture, taps in watched}
+
+
+def traced(engine: Engine, card: str | ModelCard, request: Request) -> tuple[Generation, dict[int, Trace]]:
+    """Run a request alone; what it yields, and the trace of each picture by its item."""
+    tracer = Tracer()
+    generation = engine.generate(card, request, StreamOptions(observers=(tracer,)))
+    return generation, traces(tracer, generation)
 
 
 def result_taps(picture: Picture) -> Trace:

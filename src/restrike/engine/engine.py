@@ -16,7 +16,7 @@ from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, Stopped, Succeeded
-from restrike.engine.extensions import Extension, altering, checked, intercepting
+from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
 from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation
@@ -64,16 +64,23 @@ class Engine:
                 )
             return self._residents[asked]
 
-    def generate(self, card: str | ModelCard, request: Request) -> Generation:
+    def generate(
+        self, card: str | ModelCard, request: Request, options: StreamOptions | None = None
+    ) -> Generation:
         """Run a request to its end; raises what made it fail."""
-        events = deque(self.stream(card, request), maxlen=1)
+        events = deque(self.stream(card, request, options), maxlen=1)
         return _outcome(events.pop())
 
-    def generate_interleaved(self, requests: Sequence[tuple[str | ModelCard, Request]]) -> list[Generation]:
+    def generate_interleaved(
+        self,
+        requests: Sequence[tuple[str | ModelCard, Request]],
+        options: Sequence[StreamOptions] | None = None,
+    ) -> list[Generation]:
         """Run several requests side by side, one step of each in turn; same bytes as one after another."""
         rounds = Rounds()
-        for index, (card, request) in enumerate(requests):
-            rounds.add(index, self._ready(card, request, StreamOptions()))
+        each = options or [StreamOptions()] * len(requests)
+        for index, ((card, request), watched) in enumerate(zip(requests, each, strict=True)):
+            rounds.add(index, self._ready(card, request, watched))
         ends = dict(_all(rounds))
         return [_outcome(ends[index]) for index in range(len(requests))]
 
@@ -97,7 +104,7 @@ class Engine:
             resident=resident,
             spec=spec,
             arguments=arguments,
-            extensions=self._extensions,
+            extensions=checked((*self._extensions, *_observing(options))),
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
         )
@@ -111,6 +118,14 @@ class Engine:
             raise Refused(
                 f"extension '{name}' cannot act on card '{card}': its steps are opaque; leave it out"
             )
+
+
+def _observing(options: StreamOptions) -> tuple[Observer, ...]:
+    for name in intercepting(options.observers):
+        raise Refused(
+            f"extension '{name}' answers in place of forwards; give it to the engine, to all requests"
+        )
+    return options.observers
 
 
 def _all(rounds: Rounds) -> Generator[Happened, None, None]:

@@ -26,7 +26,7 @@ from restrike.engine.events import (
     Stopped,
     Succeeded,
 )
-from restrike.engine.extensions import Extension, ExtensionMemory
+from restrike.engine.extensions import Extension, ExtensionMemory, Observer
 from restrike.engine.pictures import PictureRun
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
@@ -55,10 +55,14 @@ class Cancellation:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """How a request is watched: a preview after every n-th step (0: none), and its cancellation."""
+    """How a request is watched: a preview after every n-th step (0: none), its cancellation, who looks on.
+
+    `observers` see the steps of this request alone, after the engine's own extensions.
+    """
 
     preview_every: int = 0
     cancellation: Cancellation | None = None
+    observers: tuple[Observer, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
