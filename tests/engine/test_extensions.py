@@ -16,6 +16,8 @@ from restrike.engine.builtin import NonFinite, ResidualSkip, StepTimes
 from restrike.engine.engine import Engine
 from restrike.engine.events import Failed, Noticed
 from restrike.engine.extensions import Extension, ForwardCall, extension
+from restrike.engine.gate import contents
+from restrike.engine.requests import StreamOptions
 from restrike.errors import Refused, Unknown
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -177,6 +179,31 @@ class TestResidualSkip:
         assert plain is not None
         assert fast is not None
         assert float((plain - fast).norm() / plain.norm()) < 0.05
+
+
+class TestOnlookers:
+    """Observers of one request, given by who drives it."""
+
+    def test_they_see_that_request_alone_and_change_no_byte(self, engine: Engine) -> None:
+        alone = bytes_of(engine, REQUEST)
+        recorder = Recorder()
+        watched_one = StreamOptions(observers=(recorder,))
+        first, second = engine.generate_interleaved(
+            [("digits", REQUEST), ("digits", REQUEST)], [watched_one, StreamOptions()]
+        )
+        assert recorder.begun == 2
+        assert first.notices == ("recorder: saw steps 0 to 7",) * 2
+        assert second.notices == ()
+        for made in (first, second):
+            assert {item: str(content) for item, content in contents(made).items()} == alone
+
+    def test_an_interceptor_is_no_onlooker(self, engine: Engine) -> None:
+        with pytest.raises(Refused, match="extension 'passing' answers in place of forwards"):
+            engine.stream("digits", REQUEST, StreamOptions(observers=(Passing("passing"),)))  # type: ignore[arg-type]
+
+    def test_one_that_the_engine_has_is_not_given_again(self) -> None:
+        with pytest.raises(Refused, match="extension 'step-times' is given twice"):
+            engine_with(StepTimes()).stream("digits", REQUEST, StreamOptions(observers=(StepTimes(),)))
 
 
 class TestRefusals:

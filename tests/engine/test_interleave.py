@@ -16,7 +16,7 @@ from restrike.engine.builtin import NonFinite, ResidualSkip, StepTimes
 from restrike.engine.engine import Engine
 from restrike.engine.events import Succeeded
 from restrike.engine.extensions import Extension, ForwardCall
-from restrike.engine.gate import contents, interleave_gate
+from restrike.engine.gate import GateReport, contents, interleave_gate
 from restrike.loops.contract import LoopContext, LoopOutput, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseLoop, DenoiseState
 
@@ -163,18 +163,33 @@ class KeepsStateInItsMemory:
         return smooth
 
 
-def smoothed(extension: Extension) -> list[str]:
+def smoothed(extension: Extension) -> GateReport:
     """What the gate finds on an engine with this extension."""
     engine = Engine(device="cpu", extensions=(extension,))
     requests = [Request(prompt=f"a {k}", seed=k, guidance_mode="none") for k in (1, 2)]
-    return list(interleave_gate(engine, "digits", requests).differing)
+    return interleave_gate(engine, "digits", requests)
+
+
+def places(report: GateReport) -> list[tuple[str, str, str]]:
+    """Which pictures changed, and where they first did."""
+    return [(each.name, each.divergence.place, each.divergence.tap) for each in report.changed]
 
 
 def test_the_gate_finds_extensions_that_keep_state_elsewhere(engine: Engine) -> None:
     module = Engine(device="cpu").load("digits").component("transformer")
-    assert smoothed(KeepsStateOnItself()) == ["request 0, picture 0", "request 1, picture 0"]
-    assert smoothed(KeepsStateOnTheModule(module)) == ["request 0, picture 0", "request 1, picture 0"]
-    assert smoothed(KeepsStateInItsMemory()) == []
+    # The first steps smooth nothing; the second is the first that reads the neighbour's velocity.
+    expected = [(f"request {index}, picture 0", "step 2 of 8", "velocity") for index in (0, 1)]
+    assert places(smoothed(KeepsStateOnItself())) == expected
+    assert places(smoothed(KeepsStateOnTheModule(module))) == expected
+    assert smoothed(KeepsStateInItsMemory()).holds
+
+
+def test_the_gate_names_each_picture_that_changed_and_where() -> None:
+    report = smoothed(KeepsStateOnItself())
+    assert report.differing == ("request 0, picture 0", "request 1, picture 0")
+    line = str(report.changed[1])
+    assert line.startswith("request 1, picture 0: step 2 of 8, tap velocity: max difference ")
+    assert line.endswith(", allowed 0")
 
 
 @dataclass
@@ -204,6 +219,33 @@ class KeepsLatentOnItself:
 
 def test_the_gate_finds_a_loop_that_keeps_state_on_itself() -> None:
     requests = SCENARIOS["euler"]
-    wrong = looped(KeepsLatentOnItself)
-    assert interleave_gate(Engine(device="cpu"), wrong, requests).differing
+    wrong = interleave_gate(Engine(device="cpu"), looped(KeepsLatentOnItself), requests)
+    # The neighbour's first latent lies where this one's second is looked for, before any forward.
+    assert places(wrong)[0] == ("request 0, picture 0", "step 2 of 8", "input.latent")
     assert interleave_gate(Engine(device="cpu"), looped(lambda inner: inner), requests).holds
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Wrong: a loop that makes no frame at all, alike each time."""
+
+    inner: DenoiseLoop
+
+    def init(self, context: LoopContext) -> DenoiseState:
+        return self.inner.init(context)
+
+    def next(self, state: DenoiseState) -> StepPlan | None:
+        return self.inner.next(state)
+
+    def advance(self, state: DenoiseState, outputs: Tensors) -> None:
+        self.inner.advance(state, outputs)
+
+    def finalize(self, state: DenoiseState) -> LoopOutput:
+        return LoopOutput(frames_THWC=self.inner.finalize(state).frames_THWC[:0])
+
+
+def test_a_picture_that_is_empty_both_times_has_not_kept_its_bytes() -> None:
+    report = interleave_gate(Engine(device="cpu"), looped(Blank), SCENARIOS["euler"])
+    assert [str(each) for each in report.changed] == [
+        f"request {index}, picture 0: result, tap frames: empty in both runs" for index in (0, 1)
+    ]
