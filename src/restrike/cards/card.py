@@ -15,6 +15,7 @@ from restrike.errors import Refused
 
 if TYPE_CHECKING:
     from restrike.cards.checkpoint import Checkpoint, Location
+    from restrike.cards.compile import Compile
     from restrike.cards.placement import Placement
 
 
@@ -147,7 +148,8 @@ class ModelCard:
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
     to a checkpoint. `libraries` are the packages beside torch that compute for it: their versions go into
-    provenance. `example` is a prompt that it serves well.
+    provenance. `example` is a prompt that it serves well. `compile` says what of it can be compiled, None for
+    nothing.
     """
 
     name: str
@@ -166,6 +168,7 @@ class ModelCard:
     takes_call_arguments: bool = False
     example: str = ""
     fitting: Fitting | None = None
+    compile: Compile | None = None
 
     def component(self, name: str) -> Component:
         """The component of that name; raises KeyError, which a validated card never does."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from restrike.cards.card import ModelCard
+from restrike.cards.compile import compile_faults
 from restrike.cards.request_faults import LIMITS
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -25,6 +26,7 @@ def faults_of(card: ModelCard) -> tuple[str, ...]:
         *_precision(card),
         *_geometry(card),
         *_defaults(card),
+        *compile_faults(card),
     )
 
 

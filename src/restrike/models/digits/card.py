@@ -13,6 +13,7 @@ from restrike.cards.card import (
     Task,
 )
 from restrike.cards.checkpoint import Packaged
+from restrike.cards.compile import Compile, CompileTarget, ShapeClass
 from restrike.cards.deferred import Deferred
 
 SIDE_PX = 8
@@ -52,4 +53,14 @@ CARD = ModelCard(
     precisions=("float32", "bfloat16"),
     location=Packaged("restrike.models.digits"),
     example="a seven",
+    compile=Compile(
+        targets=(
+            CompileTarget(component="transformer", ingress=("latent", "text", "timestep"), text="text"),
+        ),
+        shapes=tuple(
+            ShapeClass(width=SIDE_PX, height=SIDE_PX, guidance=mode, text_tokens=1)
+            for mode in ("batched", "none")
+        ),
+        tolerance=1e-4,
+    ),
 )

@@ -13,10 +13,12 @@ from restrike.cards.card import (
     Task,
 )
 from restrike.cards.checkpoint import Packaged
+from restrike.cards.compile import Compile, CompileTarget, ShapeClass
 from restrike.cards.deferred import Deferred
 
 _SIDE_PX = 64
 _CLIP_FRAMES = 17
+_TEXT_TOKENS = 12
 
 
 MODEL = "restrike.models.shapes.model"
@@ -63,4 +65,22 @@ CARD = ModelCard(
     precisions=("float32", "bfloat16"),
     location=Packaged("restrike.models.shapes"),
     example="a red circle moving left",
+    compile=Compile(
+        targets=(
+            CompileTarget(
+                component="transformer", ingress=("latent", "mask", "text", "timestep"), text="text"
+            ),
+        ),
+        shapes=tuple(
+            ShapeClass(
+                width=_SIDE_PX,
+                height=_SIDE_PX,
+                frames=frames,
+                guidance="batched",
+                text_tokens=_TEXT_TOKENS,
+            )
+            for frames in (_CLIP_FRAMES, 1)
+        ),
+        tolerance=1e-4,
+    ),
 )

@@ -14,10 +14,13 @@ from restrike.cards.card import (
     SamplingDefaults,
     Task,
 )
+from restrike.cards.compile import Compile, CompileTarget, ShapeClass
 from restrike.cards.deferred import Deferred
+from restrike.errors import Refused
 from restrike.models.wan.layout import (
     INDEX,
     SCHEDULER_CONFIG,
+    TEXT_TOKENS,
     TRANSFORMER_CONFIG,
     VAE_CONFIG,
     WanLayout,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from restrike.cards.checkpoint import Checkpoint
 
 TEXT_LOOP, IMAGE_LOOP = "text-to-video", "image-to-video"
+IMAGE_ENCODER_CONFIG = "image_encoder/config.json"
 IMAGE_COMPONENTS = ("image_encoder", "image_processor")
 
 
@@ -45,14 +49,54 @@ def _fitted(card: ModelCard, checkpoint: Checkpoint) -> ModelCard:
     layout = layout_of(checkpoint)
     loops = _loops(layout)
     read = {name for loop in loops for name in loop.components}
+    components = tuple(part for part in COMPONENTS if part.name in read)
+    defaults = _defaults(layout, checkpoint)
     return replace(
         card,
-        components=tuple(part for part in COMPONENTS if part.name in read),
+        components=components,
         loops=loops,
-        defaults=_defaults(layout, checkpoint),
+        defaults=defaults,
         geometry=layout.geometry,
         recipe=replace(CARD.recipe, loop=loops[0].name),
+        compile=replace(
+            COMPILE,
+            targets=tuple(t for t in COMPILE.targets if t.component in {part.name for part in components}),
+            shapes=_shapes(layout, defaults, _text_tokens(layout, checkpoint)),
+        ),
     )
+
+
+def _shapes(layout: WanLayout, defaults: SamplingDefaults, text_tokens: int) -> tuple[ShapeClass, ...]:
+    """The checkpoint's own size on its side and upright, and a still; from text, from a picture, or both."""
+    sizes = [(defaults.width, defaults.height), (defaults.height, defaults.width)]
+    rows = [(*size, frames) for frames in (defaults.frames, 1) for size in dict.fromkeys(sizes)]
+    return tuple(
+        ShapeClass(
+            width=width,
+            height=height,
+            frames=frames,
+            guidance=defaults.guidance_mode,
+            text_tokens=text_tokens,
+            from_image=from_image,
+        )
+        for from_image, able in ((False, layout.text_to_video), (True, layout.image_to_video))
+        if able
+        for width, height, frames in rows
+    )
+
+
+def _text_tokens(layout: WanLayout, checkpoint: Checkpoint) -> int:
+    """The text's tokens, and before them those of the picture where CLIP reads it: a patch each, and one."""
+    if not layout.image_tokens:
+        return TEXT_TOKENS
+    config = checkpoint.json(IMAGE_ENCODER_CONFIG)
+    try:
+        side = int(config.get("image_size", 224)) // int(config.get("patch_size", 14))
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise Refused(
+            f"checkpoint '{checkpoint.name}': {IMAGE_ENCODER_CONFIG} has no size of a picture and its patches"
+        ) from error
+    return TEXT_TOKENS + side**2 + 1
 
 
 def _loops(layout: WanLayout) -> tuple[LoopSpec, ...]:
@@ -143,6 +187,26 @@ DEFAULTS = SamplingDefaults(
     shift=3.0,
 )
 TI2V_DEFAULTS = replace(DEFAULTS, width=1280, height=704, frames=121, fps=24.0, shift=5.0)
+LAYOUT = WanLayout(
+    image_pipeline=False,
+    expand_timesteps=False,
+    boundary=None,
+    image_tokens=False,
+    latent_channels=16,
+    spatial_scale=8,
+    temporal_scale=4,
+    patch_THW=(1, 2, 2),
+    position_limit=1024,
+)
+INGRESS = ("latent", "timestep", "context", "rotary_cos", "rotary_sin", "noise_share", "known", "unknown")
+COMPILE = Compile(
+    targets=tuple(
+        CompileTarget(component=name, ingress=INGRESS, text="context")
+        for name in ("transformer", "transformer_2")
+    ),
+    shapes=_shapes(LAYOUT, DEFAULTS, TEXT_TOKENS),
+    tolerance=1e-4,
+)
 
 CARD = ModelCard(
     name="wan",
@@ -152,20 +216,13 @@ CARD = ModelCard(
     components=COMPONENTS,
     loops=LOOPS,
     defaults=DEFAULTS,
-    geometry=WanLayout(
-        image_pipeline=False,
-        expand_timesteps=False,
-        boundary=None,
-        image_tokens=False,
-        latent_channels=16,
-        spatial_scale=8,
-        temporal_scale=4,
-        patch_THW=(1, 2, 2),
-        position_limit=1024,
-    ).geometry,
+    geometry=LAYOUT.geometry,
     recipe=Recipe(method="flow matching", loop=TEXT_LOOP),
     precisions=("bfloat16", "float32"),
     pipelines=("WanPipeline", "WanImageToVideoPipeline"),
     libraries=("diffusers", "transformers"),
-    fitting=Fitting(files=(TRANSFORMER_CONFIG, VAE_CONFIG, SCHEDULER_CONFIG), fit=_fitted),
+    fitting=Fitting(
+        files=(TRANSFORMER_CONFIG, VAE_CONFIG, SCHEDULER_CONFIG, IMAGE_ENCODER_CONFIG), fit=_fitted
+    ),
+    compile=COMPILE,
 )
