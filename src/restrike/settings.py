@@ -22,20 +22,22 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where results are kept, and how many bytes of them.
+    """Where results are kept, how many bytes of them, and how much memory an engine may use.
 
     RESTRIKE_STORE is the store's folder; RESTRIKE_STORE_LIMIT what it may hold, such as `50G`;
-    RESTRIKE_WORKSPACE the folder with assets, prompts and runs, the current one by default.
+    RESTRIKE_WORKSPACE the folder with assets, prompts and runs, the current one by default;
+    RESTRIKE_MEMORY what an engine may use of a device's memory, such as `8G`, None for what is free.
     """
 
     store: Path
     store_limit_bytes: int
     workspace: Path
+    memory_limit_bytes: int | None = None
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings of an environment; raises Refused or Unknown, naming the variable."""
-    known = {f"{PREFIX}{name}" for name in ("STORE", "STORE_LIMIT", "WORKSPACE")}
+    known = {f"{PREFIX}{name}" for name in ("MEMORY", "STORE", "STORE_LIMIT", "WORKSPACE")}
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
             raise Unknown("environment variable", name, known)
@@ -47,7 +49,17 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
             "RESTRIKE_STORE_LIMIT", environment.get("RESTRIKE_STORE_LIMIT") or "50G"
         ),
         workspace=Path(environment.get("RESTRIKE_WORKSPACE") or "."),
+        memory_limit_bytes=_memory(environment.get("RESTRIKE_MEMORY") or ""),
     )
+
+
+def _memory(text: str) -> int | None:
+    if not text:
+        return None
+    found = size_bytes("RESTRIKE_MEMORY", text)
+    if found == 0:
+        raise Refused(f"RESTRIKE_MEMORY={text}: an engine needs memory; leave it unset for all that is free")
+    return found
 
 
 @cache

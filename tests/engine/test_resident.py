@@ -25,6 +25,8 @@ class Counted:
         self.asked[files] += 1
         return Packaged("restrike.models.digits").resolve(files)
 
+    present = resolve
+
 
 def test_later_pictures_look_for_nothing() -> None:
     location = Counted()

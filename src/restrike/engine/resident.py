@@ -1,4 +1,4 @@
-"""A card that was loaded: its checkpoint, its placement, and its components, built on first use.
+"""A card that was loaded: its checkpoint, its placement, and its components, brought by residency when used.
 
 Components are shared by all requests and nothing of a request is ever written on them.
 """
@@ -6,8 +6,10 @@ Components are shared by all requests and nothing of a request is ever written o
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -15,15 +17,34 @@ from restrike.cards.card import Component, LoopSpec, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, combined, identities_of, identity_of
 from restrike.cards.placement import Placement
-from restrike.errors import NotFound, Refused
+from restrike.engine.memory.expected import expected_bytes
+from restrike.engine.memory.limits import limit_of
+from restrike.engine.memory.parts import Part
+from restrike.engine.memory.residency import Residency
+from restrike.errors import NotFound, Refused, Unknown
 
 INDEX = "model_index.json"
+
+
+class Evicts(Protocol):
+    """Something that keeps references to a card's tensors and has to let go of them."""
+
+    def evict(self, component: str | None, reason: str) -> None:
+        """Forget all that refers to the tensors of a component, or of any when None."""
+        ...
 
 
 class ResidentCard:
     """One card on one placement; components and loops are built once, when first asked for."""
 
-    def __init__(self, card: ModelCard, placement: Placement, *, trust_remote_code: bool = False) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        placement: Placement,
+        residency: Residency | None = None,
+        *,
+        trust_remote_code: bool = False,
+    ) -> None:
         if card.location is None:
             raise Refused(
                 f"card '{card.name}' needs weights: give a checkpoint folder or a hub id as the card, "
@@ -32,14 +53,18 @@ class ResidentCard:
         self.card = card
         self.placement = placement
         self.device = torch.device(placement.device)
+        self.residency = residency or Residency(self.device, limit_of(self.device))
+        self.turn: AbstractContextManager[Any] = self.residency.turn
+        """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
+        self.capturer: Evicts | None = None
+        """Keeps graphs of the components, if anyone does; told before tensors move or go."""
         self._location: Location = card.location
         self._code_trusted = trust_remote_code
-        self._components: dict[str, Any] = {}
+        self._parts = {declared.name: self._part(declared) for declared in card.components}
         self._loops: dict[str, Any] = {}
         self._identities: dict[str, WeightIdentity | None] = {}
+        self._begun_s: list[float] = []
         self._lock = threading.RLock()
-        self.turn = threading.RLock()
-        """Held by whoever runs the components; see `PictureRun`."""
 
     @property
     def address(self) -> str:
@@ -48,9 +73,11 @@ class ResidentCard:
 
     def checkpoint(self, names: tuple[str, ...]) -> Checkpoint:
         """The folder with the files of these components; brings them to this machine if needed."""
-        files = [pattern for name in names for pattern in self.card.component(name).files]
-        found = self._location.resolve((INDEX, *dict.fromkeys(files)))
+        found = self._location.resolve((INDEX, *self._files(names)))
         return replace(found, code_trusted=self._code_trusted)
+
+    def _files(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(file for name in names for file in self.card.component(name).files))
 
     def loop(self, spec: LoopSpec) -> Any:
         """The loop of the card, built from its checkpoint."""
@@ -60,38 +87,70 @@ class ResidentCard:
             return self._loops[spec.name]
 
     def component(self, name: str) -> Any:
-        """A component by name, built at the first call.
+        """A component by name, on the device; built when it is first asked for, or again after an eviction.
 
         Raises:
             NotFound: the checkpoint does not have it.
+            Asleep: it was put to sleep.
+            Shortfall: there is no room for it beside what is in use.
         """
-        with self._lock:
-            if name not in self._components:
-                declared = self.card.component(name)
-                checkpoint = self.checkpoint((name,))
-                if not checkpoint.files(declared.files):
-                    wanted = ", ".join(declared.files)
-                    raise NotFound(f"checkpoint '{checkpoint.name}' has no component '{name}' ({wanted})")
-                self._components[name] = self._built(declared, checkpoint)
-            return self._components[name]
+        return self.residency.use(self._parts[name])
 
-    def _built(self, declared: Component, checkpoint: Checkpoint) -> Any:
-        """The component and, noted beside it, the identity of the very bytes that it was made of."""
-        before = identity_of(declared, checkpoint)
-        # A step may ask for a component first; weights that are made in inference mode stay so.
-        with torch.inference_mode(False):
-            made = declared.load(checkpoint, self.placement)
-        if identity_of(declared, checkpoint) != before:
-            raise Refused(
-                f"checkpoint '{checkpoint.name}': the files of component '{declared.name}' changed while it "
-                "was loaded; try again when they are complete"
-            )
-        self._identities[declared.name] = before
-        return made
+    def sleep(self, *names: str) -> None:
+        """Free the device of these components, or of all; to use one before it is woken is refused.
+
+        Raises:
+            Unknown: no such component.
+            Refused: one is held by a running request.
+        """
+        self.residency.sleep(self._named(names))
+
+    def wake(self, *names: str) -> None:
+        """Bring back what sleeps of these components, or of all, bit for bit; all or nothing.
+
+        Raises:
+            Unknown: no such component.
+            Shortfall: there is no room for them.
+        """
+        self.residency.wake(self._named(names))
+
+    def changed(self, name: str) -> None:
+        """Note that a component's weights are no longer those of its files: it is not dropped from now on."""
+        self.residency.altered(self._parts[name], True)
+
+    def restored(self, name: str) -> None:
+        """Note that a component's weights are those of its files again."""
+        self.residency.altered(self._parts[name], False)
+
+    def parts(self, names: tuple[str, ...]) -> tuple[Part, ...]:
+        """Components by name, as residency keeps them."""
+        return tuple(self._parts[name] for name in names)
+
+    def _named(self, names: tuple[str, ...]) -> tuple[Part, ...]:
+        for name in names:
+            if name not in self._parts:
+                raise Unknown("component", name, self._parts)
+        return self.parts(names or tuple(self._parts))
 
     def loaded(self) -> tuple[str, ...]:
-        """The components that exist, in the order in which they were built."""
-        return tuple(self._components)
+        """The components that exist in memory, in the order in which they were built first."""
+        built = [(part.first_s, name) for name, part in self._parts.items() if part.component is not None]
+        return tuple(name for _, name in sorted(built))
+
+    def begun(self) -> Callable[[], None]:
+        """Note a request that runs; what is returned notes its end, once.
+
+        While it runs, a component that it may have used is not replaced by one of other files.
+        """
+        began_s = self.residency.clock()
+        with self._lock:
+            self._begun_s.append(began_s)
+
+        def ended() -> None:
+            with self._lock:
+                self._begun_s.remove(began_s)
+
+        return ended
 
     def weights(self, spec: LoopSpec) -> str:
         """Identity of all weights that a loop can read, as one digest; of what is loaded, as it was then."""
@@ -102,3 +161,56 @@ class ResidentCard:
                 self._identities |= identities_of(unknown, checkpoint)
             identities = [self._identities[name] for name in spec.components]
             return combined(identity for identity in identities if identity is not None)
+
+    def _part(self, declared: Component) -> Part:
+        part = Part(
+            card=self.card.name,
+            name=declared.name,
+            load=lambda: self._load(declared, part),
+            expected=lambda: self._expected(declared),
+            moved=lambda reason: self._moved(declared.name, reason),
+        )
+        self.residency.adopt(part)
+        return part
+
+    def _moved(self, name: str, reason: str) -> None:
+        if self.capturer is not None:
+            self.capturer.evict(name, reason)
+
+    def _expected(self, declared: Component) -> int:
+        try:
+            checkpoint = self._location.present((INDEX, *declared.files))
+        except NotFound:
+            return 0  # Nothing is known of weights that are elsewhere.
+        return expected_bytes(checkpoint.files(declared.files), self.placement.dtype)
+
+    def _load(self, declared: Component, part: Part) -> Any:
+        """The component and, noted beside it, the identity of the very bytes that it was made of."""
+        checkpoint = self.checkpoint((declared.name,))
+        if not checkpoint.files(declared.files):
+            wanted = ", ".join(declared.files)
+            raise NotFound(f"checkpoint '{checkpoint.name}' has no component '{declared.name}' ({wanted})")
+        before = identity_of(declared, checkpoint)
+        self._same_for_those_who_run(part, before)
+        # A step may ask for a component first; weights that are made in inference mode stay so.
+        with torch.inference_mode(False):
+            made = declared.load(checkpoint, self.placement)
+        if identity_of(declared, checkpoint) != before:
+            raise Refused(
+                f"checkpoint '{checkpoint.name}': the files of component '{declared.name}' changed while it "
+                "was loaded; try again when they are complete"
+            )
+        with self._lock:
+            self._identities[declared.name] = before
+        return made
+
+    def _same_for_those_who_run(self, part: Part, identity: WeightIdentity) -> None:
+        """Refuse other weights than those that a running request has used before they were evicted."""
+        with self._lock:
+            used_s = part.used_s
+            mixed = used_s is not None and any(began_s <= used_s for began_s in self._begun_s)
+            if mixed and self._identities[part.name] != identity:
+                raise Refused(
+                    f"the files of {part} changed while requests were running that had used it; "
+                    "run them again"
+                )

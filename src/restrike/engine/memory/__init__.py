@@ -1,0 +1,1 @@
+"""What is in a device's memory: measured sizes, one budget, residency of components, admission."""

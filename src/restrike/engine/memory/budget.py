@@ -1,0 +1,80 @@
+"""What is taken of one device's memory: resident tensors, which are counted, and reservations.
+
+It adds up and gives back; it moves nothing, and decides nothing about who has to wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from types import TracebackType
+
+from restrike.engine.memory.limits import Limit
+from restrike.engine.memory.sizes import Ledger
+
+
+class Reservation:
+    """Bytes set aside until they are released; as a context they are released on every way out."""
+
+    def __init__(self, budget: Budget, what: str, size_bytes: int) -> None:
+        self._budget = budget
+        self.what = what
+        self.size_bytes = size_bytes
+
+    def release(self) -> None:
+        """Give the bytes back; the second time does nothing."""
+        self._budget.give_back(self)
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Budget:
+    """The memory of one device."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self.resident = Ledger()
+        self._reservations: set[Reservation] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What is set aside now."""
+        return sum(self.reserved().values())
+
+    @property
+    def free_bytes(self) -> int:
+        """What is neither resident nor set aside; negative when more is taken than there is."""
+        return self.limit.size_bytes - self.resident.n_bytes - self.reserved_bytes
+
+    def reserved(self) -> Mapping[str, int]:
+        """The bytes that are set aside, by what for."""
+        with self._lock:
+            found = list(self._reservations)
+        total: Counter[str] = Counter()
+        for each in found:
+            total[each.what] += each.size_bytes
+        return total
+
+    def reserve(self, what: str, size_bytes: int) -> Reservation | None:
+        """Set bytes aside; None when so many are not free."""
+        return self.claim(what, size_bytes) if size_bytes <= self.free_bytes else None
+
+    def claim(self, what: str, size_bytes: int) -> Reservation:
+        """Set bytes aside whether they are free or not, by who has made sure that they will be."""
+        reservation = Reservation(self, what, size_bytes)
+        with self._lock:
+            self._reservations.add(reservation)
+        return reservation
+
+    def give_back(self, reservation: Reservation) -> None:
+        """What `Reservation.release` does."""
+        with self._lock:
+            self._reservations.discard(reservation)

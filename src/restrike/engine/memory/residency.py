@@ -1,0 +1,276 @@
+"""Which components are on one device: loaded when used, evicted by value when others need the room.
+
+All cards of an engine on that device share it. It computes nothing, and never lets go of what is in use, nor
+of weights that it could not bring back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from restrike.engine.memory.budget import Budget, Reservation
+from restrike.engine.memory.host import Host, Parked
+from restrike.engine.memory.limits import Limit
+from restrike.engine.memory.parts import Part, Place
+from restrike.engine.memory.sizes import shown, storages_of
+from restrike.engine.memory.turn import Turn
+from restrike.errors import Refused, Shortfall
+
+FOR_COMPONENT = "room for a component"
+REMEDY = "raise the limit (RESTRIKE_MEMORY, memory_limit_bytes) or ask for less at once"
+
+
+class Asleep(Refused):
+    """A component was put to sleep and is needed; wake it first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resident:
+    """One component in a `Snapshot`; `idle_s` is None for one that was never used."""
+
+    card: str
+    component: str
+    place: Place
+    asleep: bool
+    size_bytes: int
+    idle_s: float | None
+    loads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What was where on one device at one time; evictions since the engine was made, by reason."""
+
+    device: str
+    limit: Limit
+    resident_bytes: int
+    reserved: Mapping[str, int]
+    residents: tuple[Resident, ...]
+    evictions: Mapping[str, int]
+
+
+class Residency:
+    """The components of all cards on one device.
+
+    `host` is the main memory that they are moved to; None where the device has no memory of its own, and
+    what is evicted is loaded anew.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        limit: Limit,
+        host: Host | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.device = device
+        self.budget = Budget(limit)
+        self.turn = Turn()
+        self._host = host
+        self.clock = clock
+        self._parts: list[Part] = []
+        self._age = 0.0
+        self._evictions: Counter[str] = Counter()
+        self.aside: Callable[[], Any] = nullcontext
+        """Around what is loaded in the middle of a measurement, so that it is not taken for activations."""
+
+    def adopt(self, part: Part) -> None:
+        """Take charge of a component that was not loaded yet."""
+        self._parts.append(part)
+
+    def use(self, part: Part) -> Any:
+        """The component, on the device, pinned until the innermost turn of the calling thread ends.
+
+        Raises:
+            Asleep: it was put to sleep.
+            Shortfall: there is no room for it beside what is in use.
+        """
+        with self.turn.lock:
+            if part.asleep:
+                raise Asleep(f"{part} is asleep; call wake('{part.name}') on the loaded card to use it again")
+            if part.place is not Place.DEVICE:
+                self._bring(part)
+            self._touch(part)
+            return part.component
+
+    def bring(self, parts: Sequence[Part]) -> None:
+        """Bring these to the device, all or none: on a failure those that came go back where they were."""
+        with self.turn:
+            came: list[tuple[Part, Place]] = []
+            try:
+                for part in parts:
+                    before = part.place
+                    self.use(part)
+                    came.append((part, before))
+            except BaseException:
+                for part, before in came:
+                    if before is not Place.DEVICE:
+                        self._put_away(part, "its set did not come whole")
+                raise
+
+    @contextmanager
+    def room(self, what: str, size_bytes: int) -> Iterator[Reservation]:
+        """Bytes set aside while the context lasts, made free by eviction if needed; under the turn.
+
+        Raises:
+            Shortfall: what is in use leaves too little.
+        """
+        self._make_room(size_bytes, what, "room for activations")
+        with self.budget.claim(what, size_bytes) as reservation:
+            yield reservation
+
+    def sleep(self, parts: Sequence[Part]) -> None:
+        """Put components to sleep: off the device, and not to be used until they are woken.
+
+        Weights that no file holds go to main memory; where that is the device's own they stay in it.
+
+        Raises:
+            Refused: one is held by a running request; none is put to sleep then.
+        """
+        with self.turn:
+            for part in parts:
+                if part.holds or part in self.turn.pinned:
+                    raise Refused(f"{part} is in use by a running request; let it end, or cancel it, first")
+            for part in parts:
+                if part.place is Place.DEVICE and not self._stays(part):
+                    self._put_away(part, "asleep")
+                elif part.place is Place.DEVICE:
+                    part.moved("asleep")
+                part.asleep = True
+
+    def wake(self, parts: Sequence[Part]) -> None:
+        """Wake components and bring those that slept to the device, all or none."""
+        with self.turn:
+            slept = [part for part in parts if part.asleep]
+            for part in slept:
+                part.asleep = False
+            try:
+                self.bring(slept)
+            except BaseException:
+                for part in slept:
+                    part.asleep = True
+                raise
+
+    def altered(self, part: Part, altered: bool) -> None:
+        """Note that a component's weights are now other than its files', or theirs again; count them anew."""
+        with self.turn.lock:
+            part.altered = altered
+            if part.place is Place.DEVICE:
+                self._measure(part)
+
+    def snapshot(self) -> Snapshot:
+        """What is where now; waits for nobody."""
+        now = self.clock()
+        return Snapshot(
+            device=str(self.device),
+            limit=self.budget.limit,
+            resident_bytes=self.budget.resident.n_bytes,
+            reserved=dict(self.budget.reserved()),
+            residents=tuple(
+                Resident(
+                    card=part.card,
+                    component=part.name,
+                    place=part.place,
+                    asleep=part.asleep,
+                    size_bytes=part.measured_bytes or 0,
+                    idle_s=None if part.used_s is None else now - part.used_s,
+                    loads=part.loads,
+                )
+                for part in list(self._parts)
+            ),
+            evictions=dict(self._evictions),
+        )
+
+    def _touch(self, part: Part) -> None:
+        # GreedyDual-Size (Cao and Irani 1997), as the store's: worth = age + seconds to bring back / bytes.
+        part.priority = self._age + part.bring_s / max(part.size_bytes, 1)
+        part.used_s = self.clock()
+        self.turn.pin(part)
+
+    def _bring(self, part: Part) -> None:
+        with self.aside():
+            self._make_room(part.size_bytes, str(part), FOR_COMPONENT)
+            began = self.clock()
+            if part.place is Place.HOST:
+                self._fetch(part)
+            else:
+                part.component = part.load()
+                part.first_s = part.first_s or began
+                part.loads += 1
+            part.place = Place.DEVICE
+            self._measure(part)
+            part.bring_s = self.clock() - began
+            try:
+                self._make_room(0, str(part), FOR_COMPONENT, keep=part)
+            except Shortfall:
+                # The guess was too low, and nothing else may go.
+                self._put_away(part, "larger than its files")
+                raise
+
+    def _fetch(self, part: Part) -> None:
+        assert self._host is not None
+        assert part.parked is not None
+        try:
+            self._host.give(part.component, self.device, part.parked)
+        except BaseException:
+            # Whatever has come goes back, so that it is in one place again.
+            again = self._host.take(part.component, self.device)
+            part.parked = Parked(part.parked.places | again.places)
+            raise
+        part.parked = None
+
+    def _measure(self, part: Part) -> None:
+        storages = storages_of(part.component, self.device)
+        part.measured_bytes = sum(storage.nbytes() for storage in storages)
+        self.budget.resident.note(storages)
+
+    def _make_room(self, size_bytes: int, what: str, reason: str, keep: Part | None = None) -> None:
+        while self.budget.free_bytes < size_bytes:
+            idle = [part for part in self._evictable() if part is not keep]
+            if not idle:
+                raise self._shortfall(size_bytes, what)
+            least = min(idle, key=lambda part: part.priority)
+            self._age = max(self._age, least.priority)
+            self._put_away(least, reason)
+            self._evictions[reason] += 1
+
+    def _evictable(self) -> list[Part]:
+        pinned = self.turn.pinned
+        return [
+            part
+            for part in self._parts
+            if part.place is Place.DEVICE
+            and part.measured_bytes
+            and not part.holds
+            and part not in pinned
+            and not self._stays(part)
+        ]
+
+    def _stays(self, part: Part) -> bool:
+        """Whether its weights are in no file and there is no other memory for them."""
+        return part.altered and (self._host is None or not self._host.has_room(part.size_bytes))
+
+    def _put_away(self, part: Part, reason: str) -> None:
+        part.moved(reason)
+        if self._host is not None and self._host.has_room(part.size_bytes):
+            part.parked = self._host.take(part.component, self.device)
+            part.place = Place.HOST
+        else:
+            part.component = None
+            part.place = Place.ABSENT
+
+    def _shortfall(self, size_bytes: int, what: str) -> Shortfall:
+        used = sorted(
+            {str(part) for part in self._parts if part.place is Place.DEVICE and part.measured_bytes}
+        )
+        free, limit = max(self.budget.free_bytes, 0), self.budget.limit
+        beside = f" beside what is in use ({', '.join(used)})" if used else ""
+        needed = f"{what} needs {shown(size_bytes)} on {self.device}"
+        return Shortfall(f"{needed} and {shown(free)} of {limit} are free{beside}; {REMEDY}")
