@@ -111,7 +111,7 @@ def test_interleaved_requests_equal_serial_ones(wan_engine: Engine, checkpoints:
     serial = [wan_engine.generate(card, request) for request in requests]
     interleaved = wan_engine.generate_interleaved([(card, request) for request in requests])
     for one, other in zip(serial, interleaved, strict=True):
-        for a, b in zip(one.pictures, other.pictures, strict=True):
+        for a, b in zip(one.pictures, other.result().pictures, strict=True):
             assert a.latent is not None
             assert b.latent is not None
             assert torch.equal(a.latent, b.latent)
