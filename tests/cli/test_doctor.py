@@ -72,6 +72,10 @@ def test_a_card_that_changes_its_bytes_is_found(restrike: Restrike, monkeypatch:
     outcome = restrike("doctor")
     assert outcome.code == 1
     assert "digits            fails, the same request gave other bytes the second time" in outcome.out
+    told = restrike("doctor", "--json").json["checks"][0]["faults"][1]
+    assert told.startswith(
+        "changed by a request beside it: request 0, picture 0: step 1 of 4, tap velocity: "
+    )
     assert outcome.err == "restrike: the self-check of digits failed\n"
 
 

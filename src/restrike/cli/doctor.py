@@ -25,18 +25,19 @@ def register(app: typer.Typer) -> None:
 
 def doctor(options: Options) -> None:
     """Say what this machine has, what works and why not, and check the models."""
+    from restrike.cli.failures import Unfinished
     from restrike.errors import Crashed
 
     found = examine()
-    if options.json:
-        typer.echo(jsons.dumps(found, indent=2))
-    else:
+    ill = [check["card"] for check in found["checks"] if check["faults"]]
+    if not options.json:
         from restrike.cli.doctor_table import print_examination
 
         print_examination(found)
-    ill = [check["card"] for check in found["checks"] if check["faults"]]
+    elif not ill:
+        typer.echo(jsons.dumps(found, indent=2))
     if ill:
-        raise Crashed(f"the self-check of {', '.join(ill)} failed")
+        raise Unfinished(Crashed(f"the self-check of {', '.join(ill)} failed"), found)
 
 
 def examine() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -21,12 +22,12 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Unfinished(Exception):
-    """An error after some files were written: they are whole, and told to the user."""
+    """An error after something was made or found: with --json it is told in the same object."""
 
-    def __init__(self, error: RestrikeError, files: list[dict[str, Any]]) -> None:
+    def __init__(self, error: RestrikeError, found: Mapping[str, Any]) -> None:
         super().__init__(error.message)
         self.error = error
-        self.files = files
+        self.found = found
 
 
 def settle(error: BaseException, *, as_json: bool, traceback: bool) -> int:
@@ -37,8 +38,8 @@ def settle(error: BaseException, *, as_json: bool, traceback: bool) -> int:
 
         tracebacks.print_exception(error)
     if as_json:
-        files = {"files": error.files} if isinstance(error, Unfinished) else {}
-        _print(json.dumps({"error": described(failure), **files}, indent=2))
+        found = error.found if isinstance(error, Unfinished) else {}
+        _print(json.dumps({"error": described(failure), **found}, indent=2))
     tell(failure)
     return rule_of(failure).exit_code
 

@@ -39,7 +39,7 @@ def generate(options: Options) -> None:
             notices = _checked_again(job, engine, screen, card_is_given=options.card is not None)
             generation = _run(job, engine, screen, files, announces=not options.json)
         except (Exception, KeyboardInterrupt) as error:
-            raise Unfinished(typed(error), files) from error
+            raise Unfinished(typed(error), {"files": files}) from error
     if options.json:
         typer.echo(json.dumps(_result(generation, files, notices), indent=2))
 
