@@ -188,9 +188,10 @@ class TestOnlookers:
         alone = bytes_of(engine, REQUEST)
         recorder = Recorder()
         watched_one = StreamOptions(observers=(recorder,))
-        first, second = engine.generate_interleaved(
+        ends = engine.generate_interleaved(
             [("digits", REQUEST), ("digits", REQUEST)], [watched_one, StreamOptions()]
         )
+        first, second = (end.result() for end in ends)
         assert recorder.begun == 2
         assert first.notices == ("recorder: saw steps 0 to 7",) * 2
         assert second.notices == ()

@@ -289,9 +289,9 @@ def test_interleaved_requests_with_other_loras_are_as_serial_ones(
     calls = [action(sd, loras=loras) for loras in sets]
     requests = [(call.operation.card(), Request(prompt="", seed=3, call=CALL)) for call in calls]
     together = engine.generate_interleaved(requests)
-    for call, generation in zip(calls, together, strict=True):
+    for call, end in zip(calls, together, strict=True):
         alone = call.operation.run(Engine(device="cpu"), call.arguments, 3, lambda event: None)
-        assert np.array_equal(generation.pictures[0].frames_THWC, alone.frames_THWC)
+        assert np.array_equal(end.result().pictures[0].frames_THWC, alone.frames_THWC)
 
 
 def test_a_model_edited_in_place_is_loaded_anew_by_the_same_engine(sd: Path, tmp_path: Path) -> None:

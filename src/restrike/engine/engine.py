@@ -7,27 +7,32 @@ see each other.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Generator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
 
 from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.devices import placement_for
-from restrike.engine.events import Event, Failed, Stopped, Succeeded
+from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
+from restrike.engine.outcome import Outcome, outcome_of
 from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
 from restrike.engine.resident import ResidentCard
-from restrike.engine.result import Generation
+from restrike.engine.result import Generation, Picture
+from restrike.engine.scheduling.door import Door
 from restrike.engine.scheduling.rounds import Happened, Rounds
-from restrike.errors import Refused
+from restrike.engine.scheduling.tally import Tally, Work
+from restrike.errors import Refused, RestrikeError
 
 
 class Engine:
     """Loaded cards and the extensions that this engine runs with.
 
     `trust_remote_code` lets Python code that lies in a checkpoint run; without it such code is refused.
+    Up to `batch_limit` steps of different pictures run as one forward; their results then equal those of
+    steps run alone within the card's tolerance and not bit for bit, so it is 1, off, unless asked for.
     """
 
     def __init__(
@@ -37,12 +42,17 @@ class Engine:
         precision: str | None = None,
         extensions: tuple[Extension, ...] = (),
         trust_remote_code: bool = False,
+        batch_limit: int = 1,
     ) -> None:
+        if batch_limit < 1:
+            raise Refused(f"batch_limit {batch_limit} is below 1; 1 runs every step alone")
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
         self._extensions = checked(extensions)
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
+        self._batch_limit = batch_limit
+        self._door, self._tally = Door(), Tally()
 
     def load(self, card: str | ModelCard) -> ResidentCard:
         """The card by name, checkpoint folder or hub id; loaded once, its components on first use.
@@ -69,20 +79,32 @@ class Engine:
     ) -> Generation:
         """Run a request to its end; raises what made it fail."""
         events = deque(self.stream(card, request, options), maxlen=1)
-        return _outcome(events.pop())
+        return outcome_of(events.pop(), ()).result()
 
     def generate_interleaved(
         self,
         requests: Sequence[tuple[str | ModelCard, Request]],
         options: Sequence[StreamOptions] | None = None,
-    ) -> list[Generation]:
-        """Run several requests side by side, one step of each in turn; same bytes as one after another."""
-        rounds = Rounds()
+    ) -> list[Outcome]:
+        """Run several requests side by side, one step of each in turn, and tell how each of them ended.
+
+        The bytes are those of one after another, unless the engine runs steps in batches. A request that
+        fails, or cannot begin, costs the others nothing.
+        """
+        rounds = self._rounds()
+        ends: dict[Hashable, Event] = {}
         each = options or [StreamOptions()] * len(requests)
         for index, ((card, request), watched) in enumerate(zip(requests, each, strict=True)):
-            rounds.add(index, self._ready(card, request, watched))
-        ends = dict(_all(rounds))
-        return [_outcome(ends[index]) for index in range(len(requests))]
+            try:
+                rounds.add(index, self._ready(card, request, watched))
+            except RestrikeError as error:
+                ends[index] = Failed(error=error)
+        pictures: dict[Hashable, list[Picture]] = defaultdict(list)
+        for index, event in _all(rounds):
+            ends[index] = event
+            if isinstance(event, PictureFinished):
+                pictures[index].append(event.picture)
+        return [outcome_of(ends[index], tuple(pictures[index])) for index in range(len(requests))]
 
     def stream(
         self, card: str | ModelCard, request: Request, options: StreamOptions | None = None
@@ -90,11 +112,19 @@ class Engine:
         """Run a request as its events are asked for: `Started` first, exactly one terminal event last.
 
         Nothing runs before the first `next`; closing the iterator stops the work and lets go of all it held.
-        A request that cannot begin raises instead of starting.
+        A request that cannot begin raises instead of starting. One that must wait for others to leave waits
+        in `next`.
         """
-        rounds = Rounds()
+        rounds = self._rounds()
         rounds.add(None, self._ready(card, request, options or StreamOptions()))
         return _events(rounds)
+
+    def work(self) -> Work:
+        """What the rounds of this engine have done so far."""
+        return self._tally.snapshot()
+
+    def _rounds(self) -> Rounds:
+        return Rounds(self._door, self._tally, batch_limit=self._batch_limit)
 
     def _ready(self, card: str | ModelCard, request: Request, options: StreamOptions) -> ReadyRequest:
         resident = self.load(card)
@@ -107,7 +137,12 @@ class Engine:
             extensions=checked((*self._extensions, *_observing(options))),
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
+            abreast=self._abreast(spec, arguments),
         )
+
+    def _abreast(self, spec: LoopSpec, arguments: Arguments) -> int:
+        alone = arguments.exact or spec.opaque or intercepting(self._extensions)
+        return 1 if alone else self._batch_limit
 
     def _admit_extensions(self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments) -> None:
         if arguments.exact and altering(self._extensions):
@@ -131,9 +166,10 @@ def _observing(options: StreamOptions) -> tuple[Observer, ...]:
 def _all(rounds: Rounds) -> Generator[Happened, None, None]:
     """Round after round until no request is left; closing it stops them."""
     try:
-        while len(rounds):
+        while rounds.names:
             with closing(rounds.round()) as happened:
                 yield from happened
+            yield from rounds.wait()
     finally:
         rounds.close()
 
@@ -143,11 +179,3 @@ def _events(rounds: Rounds) -> Generator[Event, None, None]:
     with closing(_all(rounds)) as happened:
         for _, event in happened:
             yield event
-
-
-def _outcome(last: Event) -> Generation:
-    if isinstance(last, Succeeded):
-        return last.generation
-    if isinstance(last, Failed | Stopped):
-        raise last.error
-    raise RuntimeError("a stream ended without a terminal event")

@@ -82,7 +82,7 @@ def _interleaved(
     tracers = [Tracer() for _ in requests]
     watched = [StreamOptions(observers=(tracer,)) for tracer in tracers]
     made = engine.generate_interleaved([(card, request) for request in requests], watched)
-    return [traces(*each) for each in zip(tracers, made, strict=True)]
+    return [traces(tracer, end.result()) for tracer, end in zip(tracers, made, strict=True)]
 
 
 def contents(generation: Generation) -> dict[int, Digest]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -66,11 +67,19 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepReady:
-    """A picture stands before a step: execute it, then send a `StepDone` or throw what made it fail."""
+class PlannedStep:
+    """The next step of one picture."""
 
     plan: StepPlan
     run: PictureRun
+    request: ReadyRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReady:
+    """Pictures of a request stand before a step each; send a `StepDone` for each, or throw what failed."""
+
+    steps: tuple[PlannedStep, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +91,12 @@ class StepDone:
 
 
 class Between(Enum):
-    """A picture has taken a step and its events are told; the next one is not planned yet."""
+    """Steps were taken and their events told; the next ones are not planned yet."""
 
     STEPS = "steps"
 
 
-RequestSteps = Generator[Event | Ask | StepReady | Between, StepDone | None, None]
+RequestSteps = Generator[Event | Ask | StepReady | Between, tuple[StepDone, ...] | None, None]
 """Yields `Started` and its `Ask`, is resumed once it was let in, and goes on with events and steps."""
 
 
@@ -101,6 +110,8 @@ class ReadyRequest:
     extensions: tuple[Extension, ...]
     preview_every: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
+    abreast: int = 1
+    """How many of its pictures stand before a step at the same time."""
 
     @property
     def ask(self) -> Ask:
@@ -143,8 +154,10 @@ class ReadyRequest:
         for message in loop.notices(self.arguments) if isinstance(loop, Notices) else ():
             yield made.noticed(Noticed(message=message))
         shared: dict[str, Any] = {}
-        for item in self.arguments.items:
-            yield from self._picture(self._run(item, shared), made)
+        items = self.arguments.items
+        for start in range(0, len(items), self.abreast):
+            runs = [self._run(item, shared) for item in items[start : start + self.abreast]]
+            yield from self._side_by_side(runs, made)
 
     def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
         self.cancellation.check()
@@ -161,29 +174,42 @@ class ReadyRequest:
             turn=self.resident.turn,
         )
 
-    def _picture(self, run: PictureRun, made: _Made) -> RequestSteps:
-        item = run.context.item
+    def _side_by_side(self, runs: list[PictureRun], made: _Made) -> RequestSteps:
+        """Pictures that take their steps together and are finished one after the other."""
+        unfinished = deque(runs)
         try:
-            while (plan := run.peek()) is not None:
-                self.cancellation.check()
-                done = yield StepReady(plan=plan, run=run)
+            while ready := self._planned(runs):
+                done = yield StepReady(steps=ready)
                 assert done is not None
-                run.take(done.outputs, done.seconds)
-                yield _step_finished(item, plan, done.seconds)
-                yield from self._preview(run, plan.index + 1)
+                for step, result in zip(ready, done, strict=True):
+                    step.run.take(result.outputs, result.seconds)
+                    yield _step_finished(step, result.seconds)
+                    yield from self._preview(step.run, step.plan.index + 1)
                 yield Between.STEPS
-            self.cancellation.check()
-            picture = self._finished(item, run.finalize())
-            made.pictures.append(picture)
-            yield PictureFinished(picture=picture)
+            for run in runs:
+                self.cancellation.check()
+                picture = self._finished(run.context.item, run.finalize())
+                made.pictures.append(picture)
+                yield PictureFinished(picture=picture)
+                yield from _reported(unfinished.popleft(), made)
         except Exception:
             # What was observed may tell why it failed.
-            yield from _reported(run, made)
+            for run in unfinished:
+                yield from _reported(run, made)
             raise
-        else:
-            yield from _reported(run, made)
         finally:
-            run.abandon()
+            for run in runs:
+                run.abandon()
+
+    def _planned(self, runs: list[PictureRun]) -> tuple[PlannedStep, ...]:
+        ready: list[PlannedStep] = []
+        for run in runs:
+            self.cancellation.check()
+            if (plan := run.peek()) is not None:
+                ready.append(PlannedStep(plan=plan, run=run, request=self))
+        if ready:
+            self.cancellation.check()
+        return tuple(ready)
 
     def _preview(self, run: PictureRun, step: int) -> Iterator[PreviewReady]:
         if self.preview_every and step % self.preview_every == 0:
@@ -224,10 +250,10 @@ class _Made:
         return event
 
 
-def _step_finished(item: int, plan: StepPlan, seconds: float) -> StepFinished:
-    """The event of a step that was executed."""
+def _step_finished(step: PlannedStep, seconds: float) -> StepFinished:
+    plan = step.plan
     return StepFinished(
-        item=item,
+        item=step.run.context.item,
         step=plan.index + 1,
         total=plan.total,
         sigma=plan.sigma,

@@ -15,8 +15,8 @@ from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
 from restrike.engine.builtin import ResidualSkip, StepTimes
 from restrike.engine.engine import Engine
-from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.events import Event, PreviewReady, Started, StepFinished, Stopped, Succeeded
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.errors import Crashed, Refused
 from restrike.loops.noise import item_generator
 from restrike.models.pipeline import loop
@@ -101,7 +101,10 @@ def interleaved_and_serial(
     ]
     together = engine.generate_interleaved(requests)
     apart = [engine.generate(*request) for request in requests]
-    return [(a.picture.frames_THWC, b.picture.frames_THWC) for a, b in zip(together, apart, strict=True)]
+    return [
+        (a.result().picture.frames_THWC, b.picture.frames_THWC)
+        for a, b in zip(together, apart, strict=True)
+    ]
 
 
 @EVERY

@@ -17,8 +17,8 @@ from PIL import Image
 from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
-from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.events import Event, Failed, PictureFinished, StepFinished, Stopped
+from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.errors import Crashed, Refused
 
 from .conftest import call_threads, card_at
@@ -130,7 +130,7 @@ def test_a_pipeline_without_a_callback_is_cancelled_and_interleaved(
     together = pipeline_engine.generate_interleaved(requests)
     for one, request in zip(together, requests, strict=True):
         alone = pipeline_engine.generate(*request).picture
-        np.testing.assert_array_equal(one.picture.frames_THWC, alone.frames_THWC)
+        np.testing.assert_array_equal(one.result().picture.frames_THWC, alone.frames_THWC)
 
 
 def test_a_prompt_or_several_pictures_of_one_call_are_refused(
