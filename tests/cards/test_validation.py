@@ -58,6 +58,10 @@ BROKEN = {
     "loop 'denoise' offers guidance 'cgf', known are none, cfg, batched, embedded": with_loop(
         guidance=("cfg", "cgf")
     ),
+    "loop 'denoise' has capture 'on', known are off, auto, required": with_loop(capture="on"),
+    "loop 'denoise' is opaque, so its steps cannot be captured; its capture is 'required'": with_loop(
+        opaque=True, capture="required"
+    ),
     "recipe assumes loop 'few-step', declared are denoise": replace(
         CARD, recipe=replace(CARD.recipe, loop="few-step")
     ),

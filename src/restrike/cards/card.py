@@ -47,7 +47,9 @@ class Component:
 class LoopSpec:
     """One driven loop of a card: which tasks it serves, which components it reads, how it is built.
 
-    The forwards of an `opaque` loop are not the engine's to see, so no extension can answer in their place.
+    The forwards of an `opaque` loop are not the engine's to see, so no extension can answer in their place,
+    and none of its steps is captured. `capture` says whether the engine may replay steps as graphs: "auto",
+    "off", or "required" for a card that is not to be served without.
     """
 
     name: str
@@ -57,6 +59,7 @@ class LoopSpec:
     solvers: tuple[str, ...] = ()
     guidance: tuple[str, ...] = ("none",)
     opaque: bool = False
+    capture: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from restrike.cards.card import ModelCard
+from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.compile import compile_faults
 from restrike.cards.request_faults import LIMITS
 
 DTYPES = ("float32", "bfloat16", "float16")
 GUIDANCE_MODES = ("none", "cfg", "batched", "embedded")
+CAPTURE_POLICIES = ("off", "auto", "required")
 
 
 def faults_of(card: ModelCard) -> tuple[str, ...]:
@@ -62,11 +63,19 @@ def _loops(card: ModelCard) -> Iterator[str]:
         for name in loop.components:
             if name not in known:
                 yield f"loop '{loop.name}' reads component '{name}', declared are {_listed(known)}"
+        yield from _capture(loop)
         for mode in loop.guidance:
             if mode not in GUIDANCE_MODES:
                 yield f"loop '{loop.name}' offers guidance '{mode}', known are {_listed(GUIDANCE_MODES)}"
     read = {name for loop in card.loops for name in loop.components}
     yield from (f"component '{name}' is read by no loop" for name in known if card.loops and name not in read)
+
+
+def _capture(loop: LoopSpec) -> Iterator[str]:
+    if loop.capture not in CAPTURE_POLICIES:
+        yield f"loop '{loop.name}' has capture '{loop.capture}', known are {_listed(CAPTURE_POLICIES)}"
+    elif loop.opaque and loop.capture == "required":
+        yield f"loop '{loop.name}' is opaque, so its steps cannot be captured; its capture is 'required'"
 
 
 def _tasks(card: ModelCard) -> Iterator[str]:
