@@ -11,12 +11,16 @@ from collections import defaultdict, deque
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
 
+import torch
+
 from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
+from restrike.engine.memory.admission import AdmissionGate
+from restrike.engine.memory.residency import Residency, Snapshot, residency_on
 from restrike.engine.outcome import Outcome, outcome_of
 from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
 from restrike.engine.resident import ResidentCard
@@ -33,6 +37,8 @@ class Engine:
     `trust_remote_code` lets Python code that lies in a checkpoint run; without it such code is refused.
     Up to `batch_limit` steps of different pictures run as one forward; their results then equal those of
     steps run alone within the card's tolerance and not bit for bit, so it is 1, off, unless asked for.
+    `memory_limit_bytes` is what it may use of each device's memory; by default RESTRIKE_MEMORY, else all
+    that is free there when its first card is loaded.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class Engine:
         extensions: tuple[Extension, ...] = (),
         trust_remote_code: bool = False,
         batch_limit: int = 1,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         if batch_limit < 1:
             raise Refused(f"batch_limit {batch_limit} is below 1; 1 runs every step alone")
@@ -52,7 +59,9 @@ class Engine:
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
         self._batch_limit = batch_limit
-        self._door, self._tally = Door(), Tally()
+        self._memory_limit_bytes = memory_limit_bytes
+        self._residencies: dict[str, Residency] = {}
+        self._door, self._tally = Door((AdmissionGate(),)), Tally()
 
     def load(self, card: str | ModelCard) -> ResidentCard:
         """The card by name, checkpoint folder or hub id; loaded once, its components on first use.
@@ -70,9 +79,21 @@ class Engine:
                 found = registry.fitted(found)
                 placement = placement_for(found, self._device, self._precision)
                 self._residents[asked] = ResidentCard(
-                    found, placement, trust_remote_code=self._trust_remote_code
+                    found,
+                    placement,
+                    self._residency(placement.device),
+                    trust_remote_code=self._trust_remote_code,
                 )
             return self._residents[asked]
+
+    def _residency(self, device: str) -> Residency:
+        if device not in self._residencies:
+            self._residencies[device] = residency_on(torch.device(device), self._memory_limit_bytes)
+        return self._residencies[device]
+
+    def memory(self) -> tuple[Snapshot, ...]:
+        """What is where on each device that this engine has used, how much of it may be used, and why."""
+        return tuple(residency.snapshot() for residency in list(self._residencies.values()))
 
     def generate(
         self, card: str | ModelCard, request: Request, options: StreamOptions | None = None

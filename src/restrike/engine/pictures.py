@@ -7,7 +7,8 @@ plans and takes results; it never executes a step.
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,19 +17,24 @@ import torch
 from restrike.engine.extensions import ExtensionMemory
 from restrike.loops.contract import Abandons, Loop, LoopContext, LoopOutput, Previews, StepPlan, Tensors
 
+ENCODE, PREVIEW, DECODE = "encode", "preview", "decode"
+"""The phases of a picture beside its steps."""
+
 
 @dataclass(kw_only=True)
 class PictureRun:
     """One picture on its way: init at the first look, a step at a time, finalize exactly once.
 
     Models of other libraries keep scratch on their modules while they run (Wan's autoencoder does), so
-    the runs of one card take turns: `turn` is held for a step, a decode or the like, never between them.
+    the runs of one device take turns: `turn` is held for a step, a decode or the like, never between them.
+    `phase` is entered around what computes, by its name, so that there is memory for it.
     """
 
     loop: Loop[Any]
     context: LoopContext
     memory: ExtensionMemory
     turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
+    phase: Callable[[str], AbstractContextManager[Any]] = nullcontext
     _state: Any = field(default=None, init=False)
     _plan: StepPlan | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
@@ -37,7 +43,7 @@ class PictureRun:
         """The next step, the same one however often it is looked at; None when only finalize is left."""
         with self.turn:
             if self._state is None:
-                with torch.inference_mode():
+                with self.phase(ENCODE), torch.inference_mode():
                     self._state = self.loop.init(self.context)
             if self._plan is None:
                 self._plan = self.loop.next(self._state)
@@ -57,7 +63,7 @@ class PictureRun:
         """The picture as it looks now (THWC, uint8), or None when the loop shows none."""
         if self._state is None or not isinstance(self.loop, Previews):
             return None
-        with self.turn, torch.inference_mode():
+        with self.turn, self.phase(PREVIEW), torch.inference_mode():
             return self.loop.preview(self._state)
 
     def finalize(self) -> LoopOutput:
@@ -65,7 +71,7 @@ class PictureRun:
         if self._ended:
             raise RuntimeError("the run is over")
         self._ended = True
-        with self.turn, torch.inference_mode():
+        with self.turn, self.phase(DECODE), torch.inference_mode():
             return self.loop.finalize(self._state)
 
     def abandon(self) -> None:

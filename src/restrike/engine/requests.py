@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -28,6 +29,7 @@ from restrike.engine.events import (
     Succeeded,
 )
 from restrike.engine.extensions import Extension, ExtensionMemory, Observer
+from restrike.engine.memory.peaks import Phase, form_of, step_phase
 from restrike.engine.pictures import PictureRun
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
@@ -118,6 +120,10 @@ class ReadyRequest:
         """What it asks the gates."""
         return Ask(resident=self.resident, spec=self.spec, arguments=self.arguments)
 
+    def step_phase(self, plan: StepPlan) -> AbstractContextManager[None]:
+        """What is entered around a step of this request, or of several as one, under the device's turn."""
+        return self.resident.phase(step_phase(form_of(self.spec, self.arguments), plan))
+
     def started(self) -> Started:
         """Its first event."""
         asked = self.arguments
@@ -161,6 +167,7 @@ class ReadyRequest:
 
     def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
         self.cancellation.check()
+        form = form_of(self.spec, self.arguments)
         return PictureRun(
             loop=self.resident.loop(self.spec),
             context=LoopContext(
@@ -172,6 +179,7 @@ class ReadyRequest:
             ),
             memory=ExtensionMemory(extensions=self.extensions),
             turn=self.resident.turn,
+            phase=lambda name: self.resident.phase(Phase(name=name, form=form)),
         )
 
     def _side_by_side(self, runs: list[PictureRun], made: _Made) -> RequestSteps:

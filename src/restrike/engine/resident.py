@@ -6,8 +6,8 @@ Components are shared by all requests and nothing of a request is ever written o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,9 +18,10 @@ from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, combined, identities_of, identity_of
 from restrike.cards.placement import Placement
 from restrike.engine.memory.expected import expected_bytes
-from restrike.engine.memory.limits import limit_of
 from restrike.engine.memory.parts import Part
-from restrike.engine.memory.residency import Residency
+from restrike.engine.memory.peaks import Peaks, Phase
+from restrike.engine.memory.residency import Residency, residency_on
+from restrike.engine.memory.working import working
 from restrike.errors import NotFound, Refused, Unknown
 
 INDEX = "model_index.json"
@@ -53,11 +54,12 @@ class ResidentCard:
         self.card = card
         self.placement = placement
         self.device = torch.device(placement.device)
-        self.residency = residency or Residency(self.device, limit_of(self.device))
+        self.residency = residency or residency_on(self.device)
         self.turn: AbstractContextManager[Any] = self.residency.turn
         """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
         self.capturer: Evicts | None = None
         """Keeps graphs of the components, if anyone does; told before tensors move or go."""
+        self.peaks = Peaks()
         self._location: Location = card.location
         self._code_trusted = trust_remote_code
         self._parts = {declared.name: self._part(declared) for declared in card.components}
@@ -103,7 +105,7 @@ class ResidentCard:
             Unknown: no such component.
             Refused: one is held by a running request.
         """
-        self.residency.sleep(self._named(names))
+        self.residency.sleep(self.parts(*names))
 
     def wake(self, *names: str) -> None:
         """Bring back what sleeps of these components, or of all, bit for bit; all or nothing.
@@ -112,7 +114,7 @@ class ResidentCard:
             Unknown: no such component.
             Shortfall: there is no room for them.
         """
-        self.residency.wake(self._named(names))
+        self.residency.wake(self.parts(*names))
 
     def changed(self, name: str) -> None:
         """Note that a component's weights are no longer those of its files: it is not dropped from now on."""
@@ -122,15 +124,18 @@ class ResidentCard:
         """Note that a component's weights are those of its files again."""
         self.residency.altered(self._parts[name], False)
 
-    def parts(self, names: tuple[str, ...]) -> tuple[Part, ...]:
-        """Components by name, as residency keeps them."""
-        return tuple(self._parts[name] for name in names)
-
-    def _named(self, names: tuple[str, ...]) -> tuple[Part, ...]:
+    def parts(self, *names: str) -> tuple[Part, ...]:
+        """Components by name, or all, as residency keeps them; raises Unknown when there is no such one."""
         for name in names:
             if name not in self._parts:
                 raise Unknown("component", name, self._parts)
-        return self.parts(names or tuple(self._parts))
+        return tuple(self._parts[name] for name in names or self._parts)
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """The work of one phase inside, under the device's turn; see `working`."""
+        with self.turn, working(self.residency, self.peaks, phase):
+            yield
 
     def loaded(self) -> tuple[str, ...]:
         """The components that exist in memory, in the order in which they were built first."""

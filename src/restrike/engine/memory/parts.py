@@ -20,7 +20,7 @@ class Place(StrEnum):
 
 @dataclass(kw_only=True, eq=False)
 class Part:
-    """A component; all below `moved` changes under the device's turn alone.
+    """A component; all below `moved` but `holds` changes under the device's turn alone.
 
     `load` builds it from its checkpoint, `expected` guesses its bytes before that, and `moved` is told, with
     the reason, before its tensors move or go. `altered` says that its weights are not those of its files.

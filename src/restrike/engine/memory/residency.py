@@ -6,18 +6,19 @@ of weights that it could not bring back.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from restrike.engine.memory.budget import Budget, Reservation
 from restrike.engine.memory.host import Host, Parked
-from restrike.engine.memory.limits import Limit
+from restrike.engine.memory.limits import Limit, limit_of
 from restrike.engine.memory.parts import Part, Place
 from restrike.engine.memory.sizes import shown, storages_of
 from restrike.engine.memory.turn import Turn
@@ -56,6 +57,24 @@ class Snapshot:
     evictions: Mapping[str, int]
 
 
+@dataclass(kw_only=True)
+class Usage:
+    """Which components were used, and the most bytes of them that were in use at once."""
+
+    parts: set[Part] = field(default_factory=set)
+    most_bytes: int = 0
+
+    def note(self, part: Part, turn: Turn) -> None:
+        """Take note of a component that was brought and pinned."""
+        self.parts.add(part)
+        self.most_bytes = max(self.most_bytes, sum(each.size_bytes for each in turn.pinned))
+
+
+def residency_on(device: torch.device, limit_bytes: int | None = None) -> Residency:
+    """An empty residency on a device, with main memory behind it where that is another memory."""
+    return Residency(device, limit_of(device, limit_bytes), Host() if device.type == "cuda" else None)
+
+
 class Residency:
     """The components of all cards on one device.
 
@@ -78,8 +97,9 @@ class Residency:
         self._parts: list[Part] = []
         self._age = 0.0
         self._evictions: Counter[str] = Counter()
-        self.aside: Callable[[], Any] = nullcontext
-        """Around what is loaded in the middle of a measurement, so that it is not taken for activations."""
+        self._holding = threading.Lock()
+        self._usage = Usage()
+        self._aside: Callable[[], Any] = nullcontext
 
     def adopt(self, part: Part) -> None:
         """Take charge of a component that was not loaded yet."""
@@ -126,6 +146,40 @@ class Residency:
         with self.budget.claim(what, size_bytes) as reservation:
             yield reservation
 
+    @contextmanager
+    def watching(self, aside: Callable[[], Any] = nullcontext) -> Iterator[Usage]:
+        """What is used of components inside; under the turn.
+
+        `aside` is entered around whatever is loaded meanwhile, so that nobody takes it for activations.
+        """
+        usage = self._usage = Usage(parts=set(self.turn.pinned))
+        usage.most_bytes = sum(part.size_bytes for part in usage.parts)
+        self._aside = aside
+        try:
+            yield usage
+        finally:
+            self._usage, self._aside = Usage(), nullcontext
+
+    def hold(self, parts: Sequence[Part]) -> Callable[[], None]:
+        """Let nobody evict these, from when they come, until what is returned is called, once."""
+        # Not under the turn: who lets requests in and out must not wait for a step.
+        with self._holding:
+            for part in parts:
+                part.holds += 1
+
+        def let_go() -> None:
+            with self._holding:
+                for part in parts:
+                    part.holds -= 1
+
+        return let_go
+
+    def keep(self, parts: Iterable[Part]) -> None:
+        """Pin those of these that are on the device, which will be used next; under the turn."""
+        for part in parts:
+            if part.place is Place.DEVICE:
+                self.turn.pin(part)
+
     def sleep(self, parts: Sequence[Part]) -> None:
         """Put components to sleep: off the device, and not to be used until they are woken.
 
@@ -165,6 +219,10 @@ class Residency:
             if part.place is Place.DEVICE:
                 self._measure(part)
 
+    def staying(self) -> tuple[Part, ...]:
+        """The components that cannot leave, for their weights are in no file and fit nowhere else."""
+        return tuple(part for part in list(self._parts) if part.place is Place.DEVICE and self._stays(part))
+
     def snapshot(self) -> Snapshot:
         """What is where now; waits for nobody."""
         now = self.clock()
@@ -193,9 +251,10 @@ class Residency:
         part.priority = self._age + part.bring_s / max(part.size_bytes, 1)
         part.used_s = self.clock()
         self.turn.pin(part)
+        self._usage.note(part, self.turn)
 
     def _bring(self, part: Part) -> None:
-        with self.aside():
+        with self._aside():
             self._make_room(part.size_bytes, str(part), FOR_COMPONENT)
             began = self.clock()
             if part.place is Place.HOST:

@@ -7,8 +7,9 @@ holds one of the later ones never asks for an earlier one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Set
 from types import TracebackType
+
+from restrike.engine.memory.parts import Part
 
 
 class Turn:
@@ -20,7 +21,7 @@ class Turn:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         """For what must be alone on the device and pins nothing."""
-        self._frames: list[set[Hashable]] = []
+        self._frames: list[set[Part]] = []
 
     def __enter__(self) -> Turn:
         self.lock.acquire()
@@ -33,12 +34,12 @@ class Turn:
         self._frames.pop()
         self.lock.release()
 
-    def pin(self, used: Hashable) -> None:
+    def pin(self, used: Part) -> None:
         """Keep it until the innermost turn ends; by the holder of the lock, without effect outside a turn."""
         if self._frames:
             self._frames[-1].add(used)
 
     @property
-    def pinned(self) -> Set[Hashable]:
+    def pinned(self) -> set[Part]:
         """What the holder of the lock uses at once."""
         return set().union(*self._frames)

@@ -146,7 +146,8 @@ class Rounds:
             began = time.perf_counter()
             module = run.context.component(plan.component)
             whole = batching.stacked([step.plan for step in steps])
-            outputs = batching.rows(execute(whole, module, ExtensionMemory(extensions=())), len(steps))
+            with steps[0].request.step_phase(whole):
+                outputs = batching.rows(execute(whole, module, ExtensionMemory(extensions=())), len(steps))
             seconds = time.perf_counter() - began
         self._tally.forward(plan.component, len(steps))
         return [StepDone(outputs=each, seconds=seconds) for each in outputs]
@@ -156,7 +157,9 @@ class Rounds:
         try:
             with run.turn, torch.inference_mode():
                 began = time.perf_counter()
-                outputs = execute(plan, run.context.component(plan.component), run.memory)
+                module = run.context.component(plan.component)
+                with step.request.step_phase(plan):
+                    outputs = execute(plan, module, run.memory)
                 seconds = time.perf_counter() - began
         except Exception as error:
             return error
