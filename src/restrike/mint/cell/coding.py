@@ -1,4 +1,4 @@
-"""Frozen values as bytes and back: each has one encoding, and nothing is read that would be written otherwise.
+"""Frozen values as bytes and back: each has one encoding, and bytes that nobody would write are not read.
 
 Knows no field of a header or manifest; what is wrong with the bytes is a refusal, whatever they hold.
 """

@@ -71,7 +71,7 @@ def head_of(data: bytes) -> Head:
 
 
 def manifest_in(file: BinaryIO, head: Head, length: int) -> bytes:
-    """The encoded manifest; the file is then at its first member. Raises CellRefused as `head_of`."""
+    """The encoded manifest; raises CellRefused as `head_of`."""
     file.seek(head.size_bytes)
     return _checked(file.read(length + DIGEST_BYTES), 0, length, "manifest")
 
@@ -80,6 +80,11 @@ def member_frame(name: str, size_bytes: int) -> bytes:
     """What precedes the bytes of a member."""
     encoded = name.encode()
     return _LENGTH.pack(len(encoded)) + encoded + _SIZE.pack(size_bytes)
+
+
+def first_member(file: BinaryIO, head: Head, manifest_bytes: int) -> None:
+    """Move the file to its first member."""
+    file.seek(head.size_bytes + manifest_bytes + DIGEST_BYTES)
 
 
 def next_member(file: BinaryIO, limit_bytes: int) -> tuple[str, bytes]:

@@ -7,7 +7,7 @@ refused is refused by one name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -66,6 +66,20 @@ def verify_host(header: Header, host: Host) -> None:
     _check_floor("libstdc++", header.floor.libstdcxx, host.libstdcxx)
 
 
+def verify_any_host(header: Header, hosts: Sequence[Host]) -> None:
+    """Check that the code can run on one of several devices; raises as `verify_host` does for the first.
+
+    A device of the cell's own kind is asked first: what is wrong with another kind tells nothing.
+    """
+    refusals: list[CellRefused] = []
+    for host in sorted(hosts, key=lambda host: host.target.kind != header.facts.target.kind):
+        try:
+            return verify_host(header, host)
+        except CellRefused as refused:
+            refusals.append(refused)
+    raise refusals[0]
+
+
 def verify_manifest(file: BinaryIO, opened: Opened) -> Manifest:
     """Check all that the rest of the file holds: it is the header's, has its key, each byte is as sealed.
 
@@ -83,11 +97,30 @@ def verify_manifest(file: BinaryIO, opened: Opened) -> Manifest:
     key = manifest.key(header.facts).digest
     if key != header.key:
         raise CellRefused(CellRefusal.WRONG_KEY, f"stamped {header.key.short}, its facts make {key.short}")
-    for member, data in _members(file, manifest, header.members_bytes):
+    for member, data in members(file, opened, manifest):
         contents.check_code_only(member.name, data)
     if file.read(1):
         raise CellRefused(CellRefusal.TRAILING_BYTES, "something follows the last member")
     return manifest
+
+
+def members(file: BinaryIO, opened: Opened, manifest: Manifest) -> Iterator[tuple[Member, bytes]]:
+    """Each member with its bytes, which are what the manifest says.
+
+    Raises:
+        CellRefused: truncated, flipped bytes, swapped members.
+    """
+    limit_bytes = opened.header.members_bytes
+    layout.first_member(file, opened.head, opened.header.manifest_bytes)
+    names, digests = ({getattr(each, part) for each in manifest.members} for part in ("name", "digest"))
+    for member in manifest.members:
+        name, data = layout.next_member(file, limit_bytes)
+        digest = bytes_digest(data)
+        if (name, digest) != (member.name, member.digest):
+            swapped = name in names and digest in digests
+            reason = CellRefusal.SWAPPED_MEMBERS if swapped else CellRefusal.FLIPPED_BYTES
+            raise CellRefused(reason, f"'{member.name}' is not what was sealed under this name")
+        yield member, data
 
 
 def check_key(header: Header, wanted: Digest) -> None:
@@ -146,16 +179,3 @@ def _check_floor(library: str, needed: Version, own: Version) -> None:
 
 def _dotted(version: Version) -> str:
     return ".".join(map(str, version))
-
-
-def _members(file: BinaryIO, manifest: Manifest, limit_bytes: int) -> Iterator[tuple[Member, bytes]]:
-    """Each member with its bytes, which are what the manifest says."""
-    names, digests = ({getattr(each, part) for each in manifest.members} for part in ("name", "digest"))
-    for member in manifest.members:
-        name, data = layout.next_member(file, limit_bytes)
-        digest = bytes_digest(data)
-        if (name, digest) != (member.name, member.digest):
-            swapped = name in names and digest in digests
-            reason = CellRefusal.SWAPPED_MEMBERS if swapped else CellRefusal.FLIPPED_BYTES
-            raise CellRefused(reason, f"'{member.name}' is not what was sealed under this name")
-        yield member, data
