@@ -6,7 +6,7 @@ functions that import what they need when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -151,8 +151,8 @@ class ModelCard:
     dtypes it is known to hold in, the first being its default; `pipelines` are the class names in a
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
     to a checkpoint. `libraries` are the packages beside torch that compute for it: their versions go into
-    provenance. `example` is a prompt that it serves well. `compile` says what of it can be compiled, None for
-    nothing.
+    provenance. `adapter_names` brings the names of a LoRA as other trainers write them to those of peft.
+    `example` is a prompt that it serves well. `compile` says what of it can be compiled, None for nothing.
     """
 
     name: str
@@ -169,6 +169,7 @@ class ModelCard:
     pipelines: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     takes_call_arguments: bool = False
+    adapter_names: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     example: str = ""
     fitting: Fitting | None = None
     compile: Compile | None = None
