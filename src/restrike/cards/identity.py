@@ -14,12 +14,26 @@ from restrike.errors import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdapterIdentity:
+    """What of an adapter decides a result: its file's digest, its strength, and where it was sent."""
+
+    digest: str
+    strength: float
+    component: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeightIdentity:
-    """One component's weights: the digest of its files, and how often they were synced since."""
+    """One component's weights as they are now.
+
+    `base` is the digest of its files, or of the tensors that it was last synced to; `version` is that of the
+    sync, 0 for weights as they were loaded; `adapters` are those that changed it, in their order.
+    """
 
     component: str
     base: str
     version: int = 0
+    adapters: tuple[AdapterIdentity, ...] = ()
 
 
 def identity_of(component: Component, checkpoint: Checkpoint) -> WeightIdentity:
@@ -38,6 +52,14 @@ def combined(parts: Iterable[WeightIdentity]) -> str:
     from restrike.keys import digest
 
     return str(digest("card-weights", "1", {part.component: [part.base, part.version] for part in parts}))
+
+
+def adapted(weights: str, adapters: Iterable[AdapterIdentity]) -> str:
+    """The identity of a card's weights under adapters; the order is part of it. Without any it is itself."""
+    from restrike.keys import digest
+
+    stack = [[part.digest, part.strength, part.component] for part in adapters]
+    return str(digest("adapted-weights", "1", {"weights": weights, "adapters": stack})) if stack else weights
 
 
 def identities_of(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from restrike.cards.adapters import Adapter
 from restrike.cards.card import LoopSpec, ModelCard, Task
 from restrike.cards.request_faults import SEED_LIMIT, Fault, contradictions_of, faults_of
 from restrike.cards.request_values import read, recordable
@@ -29,6 +30,7 @@ class Request:
     the schedule and so decides the number of steps. `guidance_interval` is the range of sigma in which
     guidance acts; `guidance_every` reuses the guidance delta between every n-th step. `call` holds a
     pipeline's own call arguments, passed through as they are; only cards that take them accept any.
+    `adapters` are LoRAs that act on the weights for this request alone, in the order given.
     `exact` refuses whatever would change the result, such as an extension that skips forwards.
     """
 
@@ -51,6 +53,7 @@ class Request:
     sigmas: tuple[float, ...] | None = None
     image: np.ndarray[Any, Any] | None = None
     call: Mapping[str, Any] = field(default_factory=dict)
+    adapters: tuple[Adapter, ...] = ()
     exact: bool = False
 
 
@@ -82,19 +85,27 @@ class Arguments:
     sigmas: tuple[float, ...] | None
     image: np.ndarray[Any, Any] | None
     call: Mapping[str, Any]
+    adapters: tuple[Adapter, ...]
     exact: bool
     left_open: frozenset[str] = frozenset()
 
     def recorded(self) -> dict[str, Any]:
         """The arguments as plain values for provenance: all but the seed and the items.
 
-        An image is named by its digest. What was left open is left out, so that making the picture again
-        leaves it open again.
+        An image is named by its digest, an adapter by its own and the name of its file. What was left open is
+        left out, so that making the picture again leaves it open again.
         """
-        left_out = {"seed", "items", "image", "task", "exact", "left_open", *self.left_open}
+        left_out = {"seed", "items", "image", "adapters", "task", "exact", "left_open", *self.left_open}
         chosen = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
         image = {} if self.image is None else {"image": recordable(self.image)}
-        return chosen | image | {"call": recordable(self.call)}
+        adapters = {"adapters": [each.recorded() for each in self.adapters]} if self.adapters else {}
+        return chosen | image | adapters | {"call": recordable(self.call)}
+
+    def settled(self) -> Arguments:
+        """The same with the files of its adapters, fetched and digested; raises NotFound or Refused."""
+        if not self.adapters:
+            return self
+        return replace(self, adapters=tuple(adapter.settled() for adapter in self.adapters))
 
 
 def resolve(card: ModelCard, request: Request) -> tuple[LoopSpec, Arguments]:
@@ -163,7 +174,7 @@ def _filled(card: ModelCard, request: Request, chosen: dict[str, Any]) -> Argume
 
 def _not_set(request: Request) -> frozenset[str]:
     # The rest has no default that a model could have its own of.
-    always_meant = {"prompt", "seed", "items", "image", "call", "exact"}
+    always_meant = {"prompt", "seed", "items", "image", "call", "adapters", "exact"}
     optional = [part for part in fields(Request) if part.name not in always_meant]
     return frozenset(part.name for part in optional if _is_default(getattr(request, part.name), part.default))
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from restrike.cards.adapters import COUNT_LIMIT as ADAPTERS_LIMIT
+from restrike.cards.adapters import STRENGTH_LIMIT
 from restrike.cards.card import LoopSpec, ModelCard
+from restrike.errors import RestrikeError
 
 if TYPE_CHECKING:
     from restrike.cards.request import Arguments, Request
@@ -41,6 +44,7 @@ def faults_of(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> tuple
     if asked.call and not card.takes_call_arguments:
         names = ", ".join(f"'{name}'" for name in asked.call)
         faults.append(Fault("call", f"card '{card.name}' takes no pipeline arguments, but call has {names}"))
+    faults += _adapters(card, loop, asked)
     return tuple(dict.fromkeys(faults))
 
 
@@ -119,6 +123,29 @@ def _choices(loop: LoopSpec, asked: Arguments) -> Iterator[Fault]:
         offered = ", ".join(loop.guidance)
         message = f"guidance_mode '{asked.guidance_mode}' is not offered by loop '{loop.name}': {offered}"
         yield Fault("guidance_mode", message)
+
+
+def _adapters(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> Iterator[Fault]:
+    """Each adapter by itself, without reading its tensors: whether they fit is known to the modules alone."""
+    if asked.adapters and card.takes_call_arguments:
+        where = "a `pipeline` step of a workflow takes them as `loras`"
+        yield Fault("adapters", f"card '{card.name}' takes no adapters in a request; {where}")
+        return
+    if len(asked.adapters) > ADAPTERS_LIMIT:
+        yield Fault("adapters", f"{len(asked.adapters)} adapters in one request; at most {ADAPTERS_LIMIT}")
+    for adapter in asked.adapters[:ADAPTERS_LIMIT]:
+        whose = f"LoRA '{adapter.name}'"
+        if not -STRENGTH_LIMIT <= adapter.strength <= STRENGTH_LIMIT:
+            limits = f"{-STRENGTH_LIMIT:g} to {STRENGTH_LIMIT:g}"
+            yield Fault("adapters", f"{whose}: strength {adapter.strength} is not a number from {limits}")
+        if loop and adapter.component is not None and adapter.component not in loop.components:
+            exists = ", ".join(loop.components)
+            message = f"{whose}: card '{card.name}' has no component '{adapter.component}', only {exists}"
+            yield Fault("adapters", message)
+        try:
+            adapter.source()
+        except RestrikeError as error:
+            yield Fault("adapters", error.message)
 
 
 def _sigmas(asked: Arguments) -> Iterator[Fault]:

@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from restrike.cards.adapters import Adapter, adapter_of
+
 
 def read(name: str, value: Any) -> Any:
     """The value of a request's field as its plain kind; raises ValueError, naming the kind it must have."""
@@ -84,6 +86,12 @@ def _image(value: Any) -> Any:
     return value
 
 
+def _adapters(value: Any) -> tuple[Adapter, ...]:
+    if isinstance(value, str | Mapping):
+        raise TypeError
+    return tuple(map(adapter_of, value))
+
+
 def _call(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise TypeError
@@ -113,5 +121,6 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "sigmas": ("a list of numbers", lambda value: tuple(map(_real, value))),
     "image": ("a picture (height x width x 3, uint8)", _image),
     "call": ("a mapping of argument names", _call),
+    "adapters": ("a list of adapters", _adapters),
     "exact": ("true or false", _flag),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TypeAlias
 
 from restrike.errors import Refused
@@ -42,25 +42,33 @@ class Provenance:
     """Which item of the batch this is; its noise comes from (seed, item) alone."""
     versions: Mapping[str, str]
     """Name to version of what computed it: restrike, torch, python, ..."""
+    weight_versions: Mapping[str, int] = field(default_factory=dict)
+    """Component to the version of its weights, of those that were synced since they were loaded."""
 
     def __post_init__(self) -> None:
         _check_text("card", self.card)
         _check_text("weights", self.weights)
         _check_count("seed", self.seed, _MAX_SEED)
         _check_count("item", self.item, _MAX_SEED)
-        for name in ("arguments", "versions"):
+        for name in ("arguments", "versions", "weight_versions"):
             value = getattr(self, name)
             if not isinstance(value, Mapping):
                 raise Refused(f"provenance: {name} must be a mapping, not {type(value).__name__}")
             object.__setattr__(self, name, _plain(value, name, 0))
         for name, version in self.versions.items():
             _check_text(f"versions.{name}", version)
+        for name, version in self.weight_versions.items():
+            _check_count(f"weight_versions.{name}", version, _MAX_SEED)
         self._check_size()
 
     def to_json(self) -> str:
         """The one canonical text, in ASCII: sorted keys, no spaces, floats that read back bit for bit."""
+        body = asdict(self)
+        if not self.weight_versions:
+            # Nothing of it in a file that says nothing of it, as in all that were written before it existed.
+            del body["weight_versions"]
         return json.dumps(
-            {"restrike": {"schema": SCHEMA, **asdict(self)}},
+            {"restrike": {"schema": SCHEMA, **body}},
             sort_keys=True,
             separators=(",", ":"),
             allow_nan=False,
@@ -96,9 +104,9 @@ def _from_body(body: dict[str, Json]) -> Provenance:
     schema = body.pop("schema", None)
     if schema != SCHEMA:
         raise Refused(f"its provenance has schema {schema!r}, this restrike reads schema {SCHEMA}")
-    expected = {field.name for field in fields(Provenance)}
-    if body.keys() != expected:
-        odd = ", ".join(sorted(body.keys() ^ expected))
+    expected = {part.name for part in fields(Provenance)}
+    if body.keys() | {"weight_versions"} != expected:
+        odd = ", ".join(sorted((body.keys() | {"weight_versions"}) ^ expected))
         raise Refused(f"its provenance is torn (missing or unknown: {odd})")
     try:
         return Provenance(**body)  # pyright: ignore[reportArgumentType]  (checked by __post_init__)

@@ -59,7 +59,9 @@ class DigitsModel:
         asked = context.arguments
         prompt = asked.prompt if branch == "cond" else asked.negative_prompt
         token_B = tokenize(prompt, context.device)
-        return {"text": context.component("text_encoder")(token_B)}
+        return context.features(
+            "text_encoder", (token_B,), lambda: {"text": context.component("text_encoder")(token_B)}
+        )
 
     def denoise(self, module: Any, inputs: Tensors) -> Tensor:
         """The velocity (BCHW) from `latent`, `timestep` and `text`."""

@@ -73,9 +73,13 @@ class ShapesModel:
         asked = context.arguments
         prompt = asked.prompt if branch == "cond" else asked.negative_prompt
         tokens = tokenize([prompt])
-        mask_BL = tokens.mask_BL.to(context.device)
-        text_BLD = context.component("text_encoder")(tokens.token_BL.to(context.device), mask_BL)
-        return {"text": text_BLD, "mask": mask_BL}
+        token_BL, mask_BL = tokens.token_BL.to(context.device), tokens.mask_BL.to(context.device)
+        encoded = context.features(
+            "text_encoder",
+            (token_BL, mask_BL),
+            lambda: {"text": context.component("text_encoder")(token_BL, mask_BL)},
+        )
+        return {**encoded, "mask": mask_BL}
 
     def denoise(self, module: Any, inputs: Tensors) -> Tensor:
         """The velocity (BCTHW) from `latent`, `timestep`, `text` and `mask`."""

@@ -221,6 +221,7 @@ CARD = ModelCard(
     precisions=("bfloat16", "float32"),
     pipelines=("WanPipeline", "WanImageToVideoPipeline"),
     libraries=("diffusers", "transformers"),
+    adapter_names=Deferred("restrike.models.wan.lora:peft_names"),
     fitting=Fitting(
         files=(TRANSFORMER_CONFIG, VAE_CONFIG, SCHEDULER_CONFIG, IMAGE_ENCODER_CONFIG), fit=_fitted
     ),

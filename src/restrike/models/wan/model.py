@@ -22,7 +22,7 @@ from restrike.loops.solvers.base import Solver
 from restrike.models.wan import pictures
 from restrike.models.wan.denoiser import project_text, rotary_tables, velocity
 from restrike.models.wan.layout import WanLayout, layout_of
-from restrike.models.wan.prompts import encode
+from restrike.models.wan.prompts import encoded, tokenized
 from restrike.models.wan.sampler import SchedulerSettings, plan
 
 if TYPE_CHECKING:
@@ -87,10 +87,16 @@ class WanModel:
         return {"context": projected, **tables, **common}
 
     def _text(self, context: LoopContext, branch: str) -> Tensor:
-        tokenizer, encoder = context.component("tokenizer"), context.component("text_encoder")
+        asked, tokenizer = context.arguments, context.component("tokenizer")
         if branch == "cond":
-            return encode(context.arguments.prompt, "prompt", tokenizer, encoder)
-        return encode(context.arguments.negative_prompt, "negative prompt", tokenizer, encoder)
+            tokens = tokenized(asked.prompt, "prompt", tokenizer)
+        else:
+            tokens = tokenized(asked.negative_prompt, "negative prompt", tokenizer)
+        return context.features(
+            "text_encoder",
+            (tokens.ids_BL, tokens.mask_BL),
+            lambda: {"text": encoded(tokens, context.component("text_encoder"))},
+        )["text"]
 
     def _image_tokens(self, context: LoopContext) -> Tensor | None:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,8 +31,16 @@ def cleaned(prompt: str) -> str:
     return re.sub(r"\s+", " ", unescaped).strip()
 
 
-def encode(prompt: str, what: str, tokenizer: Any, text_encoder: Any) -> Tensor:
-    """Embeddings of a prompt (1, 512, width), zero behind its last token. `what` names it in a refusal.
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """A prompt as the encoder reads it: `ids_BL` and `mask_BL`, (1, 512), padded behind its last token."""
+
+    ids_BL: Tensor
+    mask_BL: Tensor
+
+
+def tokenized(prompt: str, what: str, tokenizer: Any) -> Tokens:
+    """The tokens of a prompt. `what` names it in a refusal.
 
     Raises:
         Refused: it has more than 512 tokens.
@@ -44,12 +53,17 @@ def encode(prompt: str, what: str, tokenizer: Any, text_encoder: Any) -> Tensor:
         return_attention_mask=True,
         return_tensors="pt",
     )
-    ids_BL, mask_BL = tokens.input_ids, tokens.attention_mask
+    ids_BL = tokens.input_ids
     if ids_BL.shape[1] > TEXT_TOKENS:
         raise Refused(f"the {what} has {ids_BL.shape[1]} tokens, the model reads {TEXT_TOKENS}; shorten it")
-    length = int(mask_BL.gt(0).sum())
+    return Tokens(ids_BL=ids_BL, mask_BL=tokens.attention_mask)
+
+
+def encoded(tokens: Tokens, text_encoder: Any) -> Tensor:
+    """Embeddings of a prompt (1, 512, width), zero behind its last token."""
+    length = int(tokens.mask_BL.gt(0).sum())
     device = text_encoder.device
-    encoded_BLD = text_encoder(ids_BL.to(device), mask_BL.to(device)).last_hidden_state
+    encoded_BLD = text_encoder(tokens.ids_BL.to(device), tokens.mask_BL.to(device)).last_hidden_state
     kept_BLD = torch.zeros_like(encoded_BLD)
     kept_BLD[:, :length] = encoded_BLD[:, :length]
     return kept_BLD

@@ -27,7 +27,7 @@ from restrike.models.pipeline.options import PipelineOptions, Quantization, Sche
 from restrike.models.pipeline.quantizing import quantization_fault
 from restrike.workflow.definition import LoraSpec, PipelineSpec, QuantizationSpec
 from restrike.workflow.findings import shown
-from restrike.workflow.operations.lora_source import LoraSource, lora_source
+from restrike.cards.lora_source import LoraSource, lora_source
 from restrike.workflow.operations.pipeline import COUNT, PipelineCall
 from restrike.workflow.operations.site import Built, Site
 from restrike.workflow.outcomes import Yield

@@ -19,7 +19,7 @@ from restrike.cards.request import Request
 from restrike.keys import file_digest
 from restrike.models.pipeline.card import CARD, FILES
 from restrike.models.pipeline.options import Adapter, PipelineOptions, card_with
-from restrike.workflow.operations.lora_source import LoraSource
+from restrike.cards.lora_source import LoraSource
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.operations.pinned import pinned
 from restrike.workflow.operations.streaming import streamed

@@ -1,0 +1,1 @@
+"""Weights that change under a running engine: adapters, syncs, and the versions that tell them apart."""
