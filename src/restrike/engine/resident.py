@@ -15,13 +15,14 @@ import torch
 
 from restrike.cards.card import Component, LoopSpec, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Location
-from restrike.cards.identity import WeightIdentity, combined, identities_of, identity_of
+from restrike.cards.identity import WeightIdentity, identities_of, identity_of
 from restrike.cards.placement import Placement
 from restrike.engine.memory.expected import expected_bytes
 from restrike.engine.memory.parts import Part
 from restrike.engine.memory.peaks import Peaks, Phase
 from restrike.engine.memory.residency import Residency, residency_on
 from restrike.engine.memory.working import working
+from restrike.engine.weights.held import CardWeights
 from restrike.errors import NotFound, Refused, Unknown
 
 INDEX = "model_index.json"
@@ -60,6 +61,8 @@ class ResidentCard:
         self.capturer: Evicts | None = None
         """Keeps graphs of the components, if anyone does; told before tensors move or go."""
         self.peaks = Peaks()
+        self.held = CardWeights(self, evict=self._moved)
+        """Its weights as they are now: adapters and versions."""
         self._location: Location = card.location
         self._code_trusted = trust_remote_code
         self._parts = {declared.name: self._part(declared) for declared in card.components}
@@ -158,14 +161,17 @@ class ResidentCard:
         return ended
 
     def weights(self, spec: LoopSpec) -> str:
-        """Identity of all weights that a loop can read, as one digest; of what is loaded, as it was then."""
+        """Identity of all weights that a loop can read, as one digest, without adapters; see `identities`."""
+        return self.held.weights(spec)
+
+    def identities(self, names: tuple[str, ...]) -> tuple[WeightIdentity | None, ...]:
+        """Of each component that of its files, as they were when it was loaded; None for a missing one."""
         with self._lock:
-            unknown = [self.card.component(n) for n in spec.components if n not in self._identities]
+            unknown = [self.card.component(name) for name in names if name not in self._identities]
             if unknown:  # resolving a location may ask the hub: not again for each picture
                 checkpoint = self.checkpoint(tuple(part.name for part in unknown))
                 self._identities |= identities_of(unknown, checkpoint)
-            identities = [self._identities[name] for name in spec.components]
-            return combined(identity for identity in identities if identity is not None)
+            return tuple(self._identities[name] for name in names)
 
     def _part(self, declared: Component) -> Part:
         part = Part(
