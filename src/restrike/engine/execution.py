@@ -1,17 +1,32 @@
-"""The one place where a planned step is executed. Keeps nothing between steps."""
+"""The one place where a planned step is executed: by a captured graph where one is armed, else eagerly.
+
+Keeps nothing between steps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from restrike.engine.extensions import ExtensionMemory, ForwardCall
+from restrike.engine.capture.counters import Break
+from restrike.engine.capture.request import RequestCapture, run_for
+from restrike.engine.extensions import ExtensionMemory, ForwardCall, altering, intercepting
 from restrike.loops.contract import StepPlan, Tensors
 
 
-def execute(plan: StepPlan, module: Any, memory: ExtensionMemory) -> Tensors:
-    """Run a planned step on its denoiser."""
+def execute(
+    plan: StepPlan, module: Any, memory: ExtensionMemory, captures: Sequence[RequestCapture] = ()
+) -> Tensors:
+    """Run a planned step on its denoiser.
+
+    `captures` are those of the requests whose step this is, several when their steps run as one; without
+    any, as for a loop whose steps are opaque, the step runs as it is.
+
+    Raises:
+        Refused: a loop must be captured, and this step cannot be.
+    """
 
     def forward(branch: str, inputs: Tensors) -> Tensor:
         run = lambda: plan.call(module, inputs)  # noqa: E731
@@ -19,4 +34,18 @@ def execute(plan: StepPlan, module: Any, memory: ExtensionMemory) -> Tensors:
             return run()
         return memory.forward(ForwardCall(plan=plan, branch=branch, inputs=inputs), run)
 
-    return plan.compute(forward, plan.inputs)
+    def step(inputs: Tensors) -> Tensors:
+        return plan.compute(forward, inputs)
+
+    if not captures:
+        return step(plan.inputs)
+    return run_for(captures, plan, module, step, _answered(memory))
+
+
+def _answered(memory: ExtensionMemory) -> Break | None:
+    """That an extension may answer in place of the model; a graph would answer without asking it."""
+    altered = altering(memory.extensions)
+    if altered:
+        return Break(kind="step cache", detail=altered[0])
+    answering = intercepting(memory.extensions)
+    return Break(kind="overridden by interceptor", detail=answering[0]) if answering else None

@@ -1,0 +1,232 @@
+"""The capturer of a resident card: which steps a graph answers, and what a graph has to go through first.
+
+Shared by all requests of the card. The step that a request asked for always gets eager's output, or that of
+a graph that was proved equal and measured faster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from restrike.engine.capture.backend import Backend, Step
+from restrike.engine.capture.contents import ContentsMemo
+from restrike.engine.capture.counters import WARMING, Break, CaptureCounters, Tally
+from restrike.engine.capture.entry import Entry, label_of, plan_values, sight
+from restrike.engine.capture.host_values import TooMuch
+from restrike.engine.capture.key import Signature, key_of, signature_of
+from restrike.engine.capture.limits import CaptureLimits
+from restrike.engine.capture.making import Making, told
+from restrike.loops.contract import StepPlan, Tensors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepped:
+    """A step's outputs, and why it ran eagerly; no `broke` when a replay answered."""
+
+    outputs: Tensors
+    broke: Break | None = None
+
+
+def unversioned(component: str) -> Hashable:
+    """The version of weights that are never synced."""
+    return None
+
+
+class Capturer:
+    """The graphs of one card on one device.
+
+    `version_of` tells the version of a component's weights, for a backend that folds their values.
+    """
+
+    def __init__(
+        self,
+        backend: Backend | None,
+        limits: CaptureLimits | None = None,
+        *,
+        absent: str = "off",
+        named: bool = False,
+        version_of: Callable[[str], Hashable] = unversioned,
+    ) -> None:
+        self.backend = backend
+        self.absent = absent
+        """Why there is no backend, when there is none."""
+        self.named = named
+        """Whether the user asked for this backend by name, and so wants to hear when it did not engage."""
+        self._limits = limits or CaptureLimits()
+        self._version_of = version_of
+        self._entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self._contents = ContentsMemo()
+        self._tally = Tally()
+        self._held = (0, 0)
+        self._lock = threading.RLock()
+
+    @property
+    def counters(self) -> CaptureCounters:
+        """What was done so far, and what is held now."""
+        graphs, held_bytes = self._held
+        return self._tally.snapshot(graphs=graphs, bytes_held=held_bytes)
+
+    def explain(self) -> tuple[str, ...]:
+        """One line a signature: armed with its figures, or why not."""
+        if self.backend is None:
+            return (f"capture: {self.absent}",)
+        with self._lock:
+            return tuple(f"capture {self.backend.name}, {entry}" for entry in self._entries.values())
+
+    def evict(self, component: str | None, reason: str) -> None:
+        """Forget all that was captured of a component, or of all; what was blocked may be tried again."""
+        with self._lock:
+            for entry in list(self._entries.values()):
+                if component in (None, entry.key.signature.component):
+                    self._drop(entry, reason)
+            self._contents.forget(component)
+
+    def broke(self, reason: Break) -> None:
+        """Count a step that ran eagerly for a reason outside this class."""
+        self._tally.broke(reason)
+
+    def run(self, scope: tuple[str, ...], plan: StepPlan, module: object, step: Step) -> Stepped:
+        """Execute a planned step: by a replay when there is an armed graph for it, else eagerly."""
+        if self.backend is None:
+            return self._eagerly(plan, step, Break(kind=self.absent))
+        reason = _unsuitable(plan, module, self.backend)
+        if reason is not None:
+            return self._eagerly(plan, step, reason)
+        assert isinstance(module, nn.Module)
+        with self._lock:
+            entry = self._entry(self.backend, scope, plan, module)
+            self._watch(entry, plan, module)
+            if entry.reason is None:
+                return self._advance(self.backend, entry, plan, module, step)
+        return self._eagerly(plan, step, entry.reason)
+
+    def _eagerly(self, plan: StepPlan, step: Step, reason: Break) -> Stepped:
+        self._tally.broke(reason)
+        return Stepped(outputs=step(plan.inputs), broke=reason)
+
+    def _entry(self, backend: Backend, scope: tuple[str, ...], plan: StepPlan, module: nn.Module) -> Entry:
+        """The entry of this step; one that was made on other weights is let go first."""
+        signature = signature_of(backend, scope, plan)
+        entry = self._entries.get(signature)
+        if entry is None or entry.reason is None:
+            version = self._version_of(plan.component) if backend.folds_values else None
+            key = key_of(signature, self._contents.of(plan.component, module), version)
+            stale = entry.key.stale_against(key) if entry else None
+            if entry and stale:
+                self._drop(entry, stale)
+            if entry is None or stale:
+                entry = self._entries[signature] = Entry(key=key, label=label_of(plan))
+                self._forget_oldest()
+        self._entries.move_to_end(signature)
+        return entry
+
+    def _watch(self, entry: Entry, plan: StepPlan, module: nn.Module) -> None:
+        """Refuse a signature whose host values differ from those of its first step."""
+        if entry.reason is not None:
+            return
+        try:
+            if entry.sight is None:
+                entry.sight = sight(plan, module)
+                return
+            differs = entry.sight.difference(plan_values(plan))
+        except TooMuch as error:
+            differs = str(error)
+        if differs:
+            self._refuse(entry, Break(kind="blocked", detail=differs))
+
+    def _advance(
+        self, backend: Backend, entry: Entry, plan: StepPlan, module: nn.Module, step: Step
+    ) -> Stepped:
+        """Take the entry one step further; the outputs are right whatever becomes of it."""
+        making = Making(backend=backend, limits=self._limits, entry=entry, make_room=self._make_room)
+        try:
+            stepped = self._replayed(entry, plan) or self._made(making, plan, module, step)
+        except BaseException:
+            # An interrupt, or a step that fails by itself.
+            self._drop(entry, "interrupted")
+            raise
+        finally:
+            self._count_held()
+        return stepped or self._eagerly(plan, step, entry.reason or WARMING)
+
+    def _replayed(self, entry: Entry, plan: StepPlan) -> Stepped | None:
+        """The outputs of an armed graph; None when there is none, or it failed and is gone."""
+        if entry.captured is None or not entry.is_armed:
+            return None
+        try:
+            outputs = entry.captured.run(plan.inputs)
+        except Exception as error:
+            self._refuse(entry, Break(kind="blocked", detail=f"a replay failed: {told(error)}"))
+            return None
+        entry.replays += 1
+        self._tally.replayed()
+        return Stepped(outputs=outputs)
+
+    def _made(self, making: Making, plan: StepPlan, module: nn.Module, step: Step) -> Stepped | None:
+        if making.entry.reason is not None:
+            return None
+        had = making.entry.captured
+        outputs, broke = making.advance(plan, module, step)
+        if making.entry.captured is not had and had is None:
+            self._tally.captured()
+        self._tally.broke(broke)
+        return Stepped(outputs=outputs, broke=broke)
+
+    def _refuse(self, entry: Entry, reason: Break) -> None:
+        if entry.captured is not None:
+            self._tally.evicted(reason.kind)
+        entry.refuse(reason)
+
+    def _drop(self, entry: Entry, reason: str) -> None:
+        if entry.captured is not None:
+            self._tally.evicted(reason)
+        entry.free()
+        self._entries.pop(entry.key.signature, None)
+        self._count_held()
+
+    def _make_room(self, needed_bytes: int) -> str | None:
+        """Let the longest unused graphs go until one more fits; says why it never can."""
+        limits = self._limits
+        if needed_bytes > limits.max_bytes or limits.max_graphs < 1:
+            return f"a graph of {needed_bytes:,} bytes, where {limits.max_bytes:,} are allowed"
+        for entry in list(self._entries.values()):
+            graphs, held_bytes = self._count_held()
+            if graphs < limits.max_graphs and held_bytes + needed_bytes <= limits.max_bytes:
+                break
+            if entry.captured is not None:
+                self._drop(entry, "over budget")
+        return None
+
+    def _forget_oldest(self) -> None:
+        while len(self._entries) > self._limits.max_signatures:
+            self._drop(next(iter(self._entries.values())), "over budget")
+
+    def _count_held(self) -> tuple[int, int]:
+        held = [entry.bytes for entry in self._entries.values() if entry.captured]
+        self._held = len(held), sum(held)
+        return self._held
+
+
+def _unsuitable(plan: StepPlan, module: object, backend: Backend) -> Break | None:
+    """Why no graph could answer for this step, whatever its signature."""
+    if not plan.capturable:
+        return Break(kind="not capturable", detail="the step says so")
+    if not isinstance(module, nn.Module):
+        return Break(kind="not capturable", detail=f"component '{plan.component}' is no torch module")
+    if torch.is_grad_enabled():
+        return Break(kind="gradients are on")
+    # A profiler, or any mode that watches operations, would see none of a replay's.
+    profiled = torch._C._autograd._profiler_enabled()  # pyright: ignore[reportAttributeAccessIssue]
+    if profiled or torch._C._len_torch_dispatch_stack():
+        return Break(kind="profiling")
+    elsewhere = next((name for name, each in plan.inputs.items() if each.device != backend.device), None)
+    if elsewhere is not None:
+        place = plan.inputs[elsewhere].device
+        return Break(kind="not capturable", detail=f"input '{elsewhere}' is on {place}, not {backend.device}")
+    return None

@@ -1,0 +1,88 @@
+"""What captures did and did not do, counted by reason. Counts only; decides nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+REASONS_KEPT = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """Why a step ran eagerly: `kind` is one of a few words, `detail` what is particular to this step.
+
+    A `passing` one ends by itself with the next steps of the same signature.
+    """
+
+    kind: str
+    detail: str = ""
+    passing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+WARMING = Break(kind="warming", passing=True)
+PROVING = Break(kind="proving", passing=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureCounters:
+    """A snapshot: `bytes` and `graphs` are what is held now, the rest counts from the beginning."""
+
+    captures: int = 0
+    replays: int = 0
+    eager_breaks: Mapping[str, int] = field(default_factory=dict)
+    evictions: Mapping[str, int] = field(default_factory=dict)
+    graphs: int = 0
+    bytes: int = 0
+
+
+class Tally:
+    """Running counts; safe to read from any thread while steps run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._captures = self._replays = 0
+        self._breaks: Counter[str] = Counter()
+        self._evictions: Counter[str] = Counter()
+
+    def captured(self) -> None:
+        """A graph was made."""
+        with self._lock:
+            self._captures += 1
+
+    def replayed(self) -> None:
+        """A step was answered by a replay."""
+        with self._lock:
+            self._replays += 1
+
+    def broke(self, reason: Break) -> None:
+        """A step ran eagerly."""
+        with self._lock:
+            _count(self._breaks, str(reason), reason.kind)
+
+    def evicted(self, reason: str) -> None:
+        """A graph was let go."""
+        with self._lock:
+            _count(self._evictions, reason, "other reasons")
+
+    def snapshot(self, *, graphs: int = 0, bytes_held: int = 0) -> CaptureCounters:
+        """The counts so far."""
+        with self._lock:
+            return CaptureCounters(
+                captures=self._captures,
+                replays=self._replays,
+                eager_breaks=dict(self._breaks),
+                evictions=dict(self._evictions),
+                graphs=graphs,
+                bytes=bytes_held,
+            )
+
+
+def _count(counts: Counter[str], reason: str, kind: str) -> None:
+    # A reason may quote values; a card that runs for months must not collect them without end.
+    counts[reason if reason in counts or len(counts) < REASONS_KEPT else kind] += 1

@@ -1,0 +1,110 @@
+"""One request's way through the capturer: the policy of its loop, and what became of each of its steps.
+
+It decides nothing about graphs; it counts for this request and refuses what its card declares it must have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from restrike.cards.card import LoopSpec
+from restrike.engine.capture.backend import Step
+from restrike.engine.capture.capturer import Capturer
+from restrike.engine.capture.counters import Break
+from restrike.errors import Refused
+from restrike.loops.contract import StepPlan, Tensors
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureReport:
+    """What captures did for one request: steps answered by replays, and eager ones by reason."""
+
+    backend: str | None
+    replays: int
+    eager_breaks: Mapping[str, int]
+
+
+@dataclass(kw_only=True)
+class RequestCapture:
+    """Runs the steps of one request, and counts what became of them."""
+
+    capturer: Capturer
+    card: str
+    spec: LoopSpec
+    _replays: int = field(default=0, init=False)
+    _breaks: Counter[Break] = field(default_factory=Counter, init=False)
+
+    def check(self) -> None:
+        """Raise Refused when the loop must be captured and nothing here could."""
+        if self.capturer.backend is None:
+            self._demand(Break(kind=self.capturer.absent))
+
+    def run(
+        self, plan: StepPlan, module: Any, step: Step, answered: Break | None
+    ) -> tuple[Tensors, Break | None]:
+        """Execute a planned step, and say why it ran eagerly; `answered` when extensions stand between.
+
+        Raises:
+            Refused: the loop must be captured, and this step cannot be.
+        """
+        reason = answered or self._policy()
+        if reason is None:
+            stepped = self.capturer.run((self.card, self.spec.name), plan, module, step)
+            return stepped.outputs, stepped.broke
+        self._demand(reason)
+        self.capturer.broke(reason)
+        return step(plan.inputs), reason
+
+    def note(self, broke: Break | None) -> None:
+        """Count a step of this request, which may have run together with others.
+
+        Raises:
+            Refused: the loop must be captured, and this step was not and never will be.
+        """
+        if broke is None:
+            self._replays += 1
+            return
+        self._breaks[broke] += 1
+        if not broke.passing:
+            self._demand(broke)
+
+    def report(self) -> CaptureReport:
+        """The counts so far."""
+        backend = self.capturer.backend
+        return CaptureReport(
+            backend=backend.name if backend else None,
+            replays=self._replays,
+            eager_breaks={str(reason): count for reason, count in self._breaks.items()},
+        )
+
+    def notice(self) -> str | None:
+        """What a person who asked for a backend by name should know; None when it did what it could."""
+        backend = self.capturer.backend
+        telling = any(not reason.passing for reason in self._breaks) or not self._replays
+        if not self.capturer.named or backend is None or not telling or not self._breaks:
+            return None
+        steps = self._replays + self._breaks.total()
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in self._breaks.items())
+        return f"capture {backend.name} answered {self._replays} of {steps} steps; eager: {reasons}"
+
+    def _policy(self) -> Break | None:
+        return Break(kind="off", detail="the loop says so") if self.spec.capture == "off" else None
+
+    def _demand(self, reason: Break) -> None:
+        if self.spec.capture == "required":
+            raise Refused(
+                f"card '{self.card}' must be captured in loop '{self.spec.name}', and cannot be: {reason}"
+            )
+
+
+def run_for(
+    captures: Sequence[RequestCapture], plan: StepPlan, module: Any, step: Step, answered: Break | None
+) -> Tensors:
+    """Execute one step for one request, or for several whose steps run as one."""
+    outputs, broke = captures[0].run(plan, module, step, answered)
+    for capture in captures:
+        capture.note(broke)
+    return outputs

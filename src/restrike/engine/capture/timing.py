@@ -1,0 +1,65 @@
+"""How fast a replay is against eager: paired runs in alternating order, within a bound of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+MOST_PAIRS = 9
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """The seconds of one eager step and of one replay on the same inputs."""
+
+    eager_s: float
+    replay_s: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the replay was."""
+        return self.eager_s / max(self.replay_s, 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Some pairs of one signature."""
+
+    pairs: tuple[Pair, ...]
+
+    @property
+    def speedup(self) -> float:
+        """The median over the pairs."""
+        return median(pair.speedup for pair in self.pairs)
+
+    def __str__(self) -> str:
+        eager = median(pair.eager_s for pair in self.pairs) * 1e3
+        replay = median(pair.replay_s for pair in self.pairs) * 1e3
+        return f"replay {replay:.2f} ms, eager {eager:.2f} ms, {self.speedup:.2f}x in {len(self.pairs)} pairs"
+
+
+def measured(
+    eager: Callable[[], object], replay: Callable[[], object], *, seconds: float, first: Pair
+) -> Measurement:
+    """Run pairs until `seconds` are spent, at most `MOST_PAIRS`; `first` counts when there is time for none.
+
+    The first pair was timed while the graph was proved, when caches were cold.
+    """
+    pairs: list[Pair] = []
+    spent = first.eager_s + first.replay_s
+    while len(pairs) < MOST_PAIRS and spent + first.eager_s + first.replay_s <= seconds:
+        swapped = len(pairs) % 2 == 1
+        times = [_seconds(run) for run in ((replay, eager) if swapped else (eager, replay))]
+        eager_s, replay_s = reversed(times) if swapped else times
+        pairs.append(Pair(eager_s=eager_s, replay_s=replay_s))
+        spent += eager_s + replay_s
+    return Measurement(pairs=tuple(pairs) or (first,))
+
+
+def _seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:
+    began = clock()
+    run()
+    return clock() - began
