@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from restrike.engine.scheduling.gates import Ask
-from restrike.engine.weights.held import stack_of
+from restrike.engine.weights.leases import stack_of
 
 
 class WeightsGate:

@@ -18,7 +18,7 @@ from restrike.cards.card import LoopSpec
 from restrike.cards.identity import WeightIdentity, combined
 from restrike.engine.weights.binding import Addition, bind
 from restrike.engine.weights.incoming import Source, incoming
-from restrike.engine.weights.leases import Leases, Stack
+from restrike.engine.weights.leases import Leases, Stack, stack_of
 from restrike.engine.weights.lora import updates_of
 from restrike.engine.weights.overlay import Overlay
 from restrike.engine.weights.sync import Checked, checked, written
@@ -158,8 +158,3 @@ class CardWeights:
         exists = [part.name for part in self._resident.card.components]
         if component not in exists:
             raise Unknown("component", component, exists)
-
-
-def stack_of(adapters: tuple[Adapter, ...]) -> Stack:
-    """What of settled adapters decides a result, in their order."""
-    return tuple(adapter.identity for adapter in adapters)

@@ -9,11 +9,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from restrike.cards.adapters import Adapter
 from restrike.cards.identity import AdapterIdentity
 from restrike.errors import Refused
 
 Stack = tuple[AdapterIdentity, ...]
 """Adapters in the order in which they act."""
+
+
+def stack_of(adapters: tuple[Adapter, ...]) -> Stack:
+    """What of settled adapters decides a result, in their order."""
+    return tuple(adapter.identity for adapter in adapters)
 
 
 class Leases:
