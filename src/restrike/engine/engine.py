@@ -15,10 +15,12 @@ import torch
 
 from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.identity import WeightIdentity
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
+from restrike.engine.features import CardFeatures, FeatureCache
 from restrike.engine.memory.admission import AdmissionGate
 from restrike.engine.memory.residency import Residency, Snapshot, residency_on
 from restrike.engine.outcome import Outcome, outcome_of
@@ -28,6 +30,8 @@ from restrike.engine.result import Generation, Picture
 from restrike.engine.scheduling.door import Door
 from restrike.engine.scheduling.rounds import Happened, Rounds
 from restrike.engine.scheduling.tally import Tally, Work
+from restrike.engine.weights.gate import WeightsGate
+from restrike.engine.weights.incoming import Source
 from restrike.errors import Refused, RestrikeError
 
 
@@ -61,7 +65,9 @@ class Engine:
         self._batch_limit = batch_limit
         self._memory_limit_bytes = memory_limit_bytes
         self._residencies: dict[str, Residency] = {}
-        self._door, self._tally = Door((AdmissionGate(),)), Tally()
+        self._door, self._tally = Door((WeightsGate(), AdmissionGate())), Tally()
+        self.features = FeatureCache()
+        """What text encoders made, for later requests on any of its cards."""
 
     def load(self, card: str | ModelCard) -> ResidentCard:
         """The card by name, checkpoint folder or hub id; loaded once, its components on first use.
@@ -144,6 +150,30 @@ class Engine:
         """What the rounds of this engine have done so far."""
         return self._tally.snapshot()
 
+    def version_of(self, card: str | ModelCard, component: str) -> WeightIdentity:
+        """What the weights of a component are now: base, sync version, adapters that are fused into it."""
+        return self.load(card).held.version_of(component)
+
+    def sync(self, card: str | ModelCard, component: str, source: Source, version: int) -> WeightIdentity:
+        """Replace the weights of a component by tensors or safetensors files, all or nothing.
+
+        Waits for the requests that run on the card, which end with the weights that they began with; later
+        ones have the new weights. Returns what `version_of` says of them.
+
+        Raises:
+            Unknown, NotFound, Refused: as `CardWeights.sync`; the old weights keep serving.
+        """
+        held = self.load(card).held
+        before = held.version_of(component)
+        try:
+            now = held.sync(component, source, version)
+        finally:
+            with self._door.changed:  # whoever waited for the sync may come in
+                self._door.changed.notify_all()
+        if (now.base, now.version) != (before.base, before.version):
+            self.features.invalidate(before)
+        return now
+
     def _rounds(self) -> Rounds:
         return Rounds(self._door, self._tally, batch_limit=self._batch_limit)
 
@@ -154,7 +184,8 @@ class Engine:
         return ReadyRequest(
             resident=resident,
             spec=spec,
-            arguments=arguments,
+            arguments=arguments.settled(),
+            features=CardFeatures(self.features, resident.placement, resident.held.version_of),
             extensions=checked((*self._extensions, *_observing(options))),
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
