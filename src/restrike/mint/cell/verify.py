@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from restrike.keys import Digest, bytes_digest
 from restrike.mint.cell import capability, coding, contents, layout
-from restrike.mint.cell.header import Header, Version
+from restrike.mint.cell.header import Floor, Header, Version
 from restrike.mint.cell.host import Host
 from restrike.mint.cell.keyring import Keyring
 from restrike.mint.cell.manifest import Manifest, Member
@@ -85,7 +85,7 @@ def verify_manifest(file: BinaryIO, opened: Opened) -> Manifest:
 
     Raises:
         CellRefused: truncated, trailing bytes, flipped bytes, header of another cell, malformed, wrong key,
-            swapped members, weights inside.
+            swapped members, weights inside, library floor.
     """
     header = opened.header
     encoded = layout.manifest_in(file, opened.head, header.manifest_bytes)
@@ -97,8 +97,12 @@ def verify_manifest(file: BinaryIO, opened: Opened) -> Manifest:
     key = manifest.key(header.facts).digest
     if key != header.key:
         raise CellRefused(CellRefusal.WRONG_KEY, f"stamped {header.key.short}, its facts make {key.short}")
+    floors: list[Floor] = []
     for member, data in members(file, opened, manifest):
         contents.check_code_only(member.name, data)
+        floors.append(contents.floor_of(member.name, data))
+    if contents.join(floors) != header.floor:
+        raise CellRefused(CellRefusal.LIBRARY_FLOOR, "its code needs other libraries than its header says")
     if file.read(1):
         raise CellRefused(CellRefusal.TRAILING_BYTES, "something follows the last member")
     return manifest
