@@ -176,6 +176,7 @@ class ReadyRequest:
                 device=self.resident.device,
                 component=self.resident.component,
                 shared=shared,
+                apart=lambda: self.resident.turn,
             ),
             memory=ExtensionMemory(extensions=self.extensions),
             turn=self.resident.turn,

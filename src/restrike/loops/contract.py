@@ -6,6 +6,7 @@ A loop plans, the engine executes. All that changes during a request lives in th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -44,7 +45,8 @@ class LoopContext:
 
     `item` is the index of the picture; `component` gives a loaded component of the card by name, building
     it on first use; `shared` is memory for what all pictures of the request have in common (the encoded
-    prompt), filled by whoever needs it first; `features` outlive the request.
+    prompt), filled by whoever needs it first; `features` outlive the request. `apart` gives a context for
+    work whose components may leave the device when it ends, though the call that it is part of goes on.
     """
 
     arguments: Arguments
@@ -53,6 +55,7 @@ class LoopContext:
     component: Callable[[str], Any]
     shared: dict[str, Any] = field(default_factory=dict)
     features: Features = computed
+    apart: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,8 +148,13 @@ class DenoiseLoop:
             scales={e: scalar(s, device) for e, s in zip(experts, scales, strict=True)},
             guidance=guidance,
             solver=solver.plan(schedule, device),
-            conditioning={key: self.model.conditioning(context, *key) for key in sorted(branches)},
+            conditioning={key: self._conditioning(context, *key) for key in sorted(branches)},
         )
+
+    def _conditioning(self, context: LoopContext, expert: str, branch: str) -> Mapping[str, Tensor]:
+        # Two experts are never needed at once.
+        with context.apart():
+            return self.model.conditioning(context, expert, branch)
 
     def _scales(self, arguments: Arguments, experts: tuple[str, ...]) -> list[float]:
         # A trajectory that begins late may never meet the noisiest expert, whose scale is the first.

@@ -75,15 +75,20 @@ class WanModel:
 
     def conditioning(self, context: LoopContext, expert: str, branch: str) -> dict[str, Tensor]:
         """What is the same at every step: the projected text, the rotary tables, the image's part."""
+        # One after the other, so that no two of them need be on the device at once.
+        with context.apart():
+            text_BLD = once(context, f"text.{branch}", lambda: self._text(context, branch))
+        with context.apart():
+            image_tokens_BLD = self._image_tokens(context)
+        with context.apart():
+            common = once(context, "image", lambda: self._image(context))
         transformer = context.component(expert)
-        text_BLD = once(context, f"text.{branch}", lambda: self._text(context, branch))
         tables = once(
             context,
             f"rotary.{expert}",
             lambda: rotary_tables(transformer, self._shape(context.arguments), context.device),
         )
-        projected = project_text(transformer, text_BLD, self._image_tokens(context))
-        common = once(context, "image", lambda: self._image(context))
+        projected = project_text(transformer, text_BLD, image_tokens_BLD)
         return {"context": projected, **tables, **common}
 
     def _text(self, context: LoopContext, branch: str) -> Tensor:
