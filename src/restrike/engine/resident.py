@@ -6,8 +6,8 @@ Components are shared by all requests and nothing of a request is ever written o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -134,11 +134,9 @@ class ResidentCard:
                 raise Unknown("component", name, self._parts)
         return tuple(self._parts[name] for name in names or self._parts)
 
-    @contextmanager
-    def phase(self, phase: Phase) -> Iterator[None]:
-        """The work of one phase inside, under the device's turn; see `working`."""
-        with self.turn, working(self.residency, self.peaks, phase):
-            yield
+    def phase(self, phase: Phase) -> AbstractContextManager[None]:
+        """A context for the work of one phase, in a turn of the device."""
+        return working(self.residency, self.peaks, phase)
 
     def loaded(self) -> tuple[str, ...]:
         """The components that exist in memory, in the order in which they were built first."""

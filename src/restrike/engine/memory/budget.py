@@ -41,13 +41,10 @@ class Budget:
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.resident = Ledger()
+        self.reserved_bytes = 0
+        """What is set aside now."""
         self._reservations: set[Reservation] = set()
         self._lock = threading.Lock()
-
-    @property
-    def reserved_bytes(self) -> int:
-        """What is set aside now."""
-        return sum(self.reserved().values())
 
     @property
     def free_bytes(self) -> int:
@@ -72,9 +69,12 @@ class Budget:
         reservation = Reservation(self, what, size_bytes)
         with self._lock:
             self._reservations.add(reservation)
+            self.reserved_bytes += size_bytes
         return reservation
 
     def give_back(self, reservation: Reservation) -> None:
         """What `Reservation.release` does."""
         with self._lock:
-            self._reservations.discard(reservation)
+            if reservation in self._reservations:
+                self._reservations.remove(reservation)
+                self.reserved_bytes -= reservation.size_bytes

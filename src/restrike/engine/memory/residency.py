@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,30 +135,24 @@ class Residency:
                         self._put_away(part, "its set did not come whole")
                 raise
 
-    @contextmanager
-    def room(self, what: str, size_bytes: int) -> Iterator[Reservation]:
-        """Bytes set aside while the context lasts, made free by eviction if needed; under the turn.
+    def room(self, what: str, size_bytes: int) -> Reservation:
+        """Bytes set aside until they are released, made free by eviction if needed; under the turn.
 
         Raises:
             Shortfall: what is in use leaves too little.
         """
         self._make_room(size_bytes, what, "room for activations")
-        with self.budget.claim(what, size_bytes) as reservation:
-            yield reservation
+        return self.budget.claim(what, size_bytes)
 
-    @contextmanager
-    def watching(self, aside: Callable[[], Any] = nullcontext) -> Iterator[Usage]:
-        """What is used of components inside; under the turn.
+    def watch(self, aside: Callable[[], Any] = nullcontext) -> Usage:
+        """Note what is used of components from now on, beginning with what is pinned; under the turn.
 
         `aside` is entered around whatever is loaded meanwhile, so that nobody takes it for activations.
         """
-        usage = self._usage = Usage(parts=set(self.turn.pinned))
-        usage.most_bytes = sum(part.size_bytes for part in usage.parts)
-        self._aside = aside
-        try:
-            yield usage
-        finally:
-            self._usage, self._aside = Usage(), nullcontext
+        pinned = self.turn.pinned
+        usage = Usage(parts=pinned, most_bytes=sum(part.size_bytes for part in pinned))
+        self._usage, self._aside = usage, aside
+        return usage
 
     def hold(self, parts: Sequence[Part]) -> Callable[[], None]:
         """Let nobody evict these, from when they come, until what is returned is called, once."""

@@ -85,6 +85,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._sizes: dict[int, tuple[weakref.ref[UntypedStorage], int]] = {}
+        self.n_bytes = 0
+        """What they hold together."""
         # Re-entrant: a storage can die, and be struck off, in the middle of noting others.
         self._lock = threading.RLock()
 
@@ -95,7 +97,9 @@ class Ledger:
                 place = storage.data_ptr()
                 gone = lambda ref, place=place: self._gone(place, ref)  # noqa: E731
                 if self._alive(place) is not storage:
+                    self._strike(place)
                     self._sizes[place] = (weakref.ref(storage, gone), storage.nbytes())
+                    self.n_bytes += storage.nbytes()
 
     def _alive(self, place: int) -> UntypedStorage | None:
         found = self._sizes.get(place)
@@ -105,10 +109,8 @@ class Ledger:
         with self._lock:
             found = self._sizes.get(place)
             if found is not None and found[0] is ref:
-                del self._sizes[place]
+                self._strike(place)
 
-    @property
-    def n_bytes(self) -> int:
-        """What they hold together."""
-        with self._lock:
-            return sum(size for _, size in list(self._sizes.values()))
+    def _strike(self, place: int) -> None:
+        if place in self._sizes:
+            self.n_bytes -= self._sizes.pop(place)[1]
