@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from restrike.cards.card import LoopSpec
+from restrike.cards.identity import adapted
 from restrike.cards.request import Arguments
 from restrike.engine.events import (
     Event,
@@ -35,8 +36,17 @@ from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
 from restrike.engine.scheduling.gates import Ask
 from restrike.engine.versions import versions
+from restrike.engine.weights.leases import stack_of
 from restrike.errors import Cancelled, Shortfall, typed
-from restrike.loops.contract import LoopContext, LoopOutput, Notices, StepPlan, Tensors
+from restrike.loops.contract import (
+    Features,
+    LoopContext,
+    LoopOutput,
+    Notices,
+    StepPlan,
+    Tensors,
+    computed,
+)
 from restrike.media.provenance import Provenance
 
 
@@ -112,6 +122,7 @@ class ReadyRequest:
     extensions: tuple[Extension, ...]
     preview_every: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
+    features: Features = computed
     abreast: int = 1
     """How many of its pictures stand before a step at the same time."""
 
@@ -156,6 +167,7 @@ class ReadyRequest:
         )
 
     def _pictures(self, made: _Made) -> RequestSteps:
+        self.resident.held.settle(self.spec, self.arguments.adapters)
         loop = self.resident.loop(self.spec)
         for message in loop.notices(self.arguments) if isinstance(loop, Notices) else ():
             yield made.noticed(Noticed(message=message))
@@ -176,6 +188,7 @@ class ReadyRequest:
                 device=self.resident.device,
                 component=self.resident.component,
                 shared=shared,
+                features=self.features,
                 apart=lambda: self.resident.turn,
             ),
             memory=ExtensionMemory(extensions=self.extensions),
@@ -238,11 +251,12 @@ class ReadyRequest:
             sample_rate_hz=output.sample_rate_hz,
             provenance=Provenance(
                 card=resident.address,
-                weights=resident.weights(self.spec),
+                weights=adapted(resident.weights(self.spec), stack_of(asked.adapters)),
                 arguments=asked.recorded() | ({"fps": output.fps} if output.fps else {}),
                 seed=asked.seed,
                 item=item,
                 versions=versions(resident.card.libraries),
+                weight_versions=resident.held.versions(self.spec),
             ),
         )
 
