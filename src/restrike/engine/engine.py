@@ -17,6 +17,8 @@ from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.identity import WeightIdentity
 from restrike.cards.request import Arguments, Request, resolve
+from restrike.engine.capture.choice import checked_mode
+from restrike.engine.capture.request import RequestCapture
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
@@ -43,6 +45,7 @@ class Engine:
     steps run alone within the card's tolerance and not bit for bit, so it is 1, off, unless asked for.
     `memory_limit_bytes` is what it may use of each device's memory; by default RESTRIKE_MEMORY, else all
     that is free there when its first card is loaded.
+    `capture` says how steps are replayed as graphs: "auto" where that pays, "off", or "tape" or "cuda" by name.
     """
 
     def __init__(
@@ -54,11 +57,13 @@ class Engine:
         trust_remote_code: bool = False,
         batch_limit: int = 1,
         memory_limit_bytes: int | None = None,
+        capture: str = "auto",
     ) -> None:
         if batch_limit < 1:
             raise Refused(f"batch_limit {batch_limit} is below 1; 1 runs every step alone")
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
+        self._capture = checked_mode(capture)
         self._extensions = checked(extensions)
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
@@ -89,6 +94,7 @@ class Engine:
                     placement,
                     self._residency(placement.device),
                     trust_remote_code=self._trust_remote_code,
+                    capture=self._capture,
                 )
             return self._residents[asked]
 
@@ -181,6 +187,8 @@ class Engine:
         resident = self.load(card)
         spec, arguments = resolve(resident.card, request)
         self._admit_extensions(resident, spec, arguments)
+        capture = RequestCapture(capturer=resident.capturer, card=resident.card.name, spec=spec)
+        capture.check()
         return ReadyRequest(
             resident=resident,
             spec=spec,
@@ -190,6 +198,7 @@ class Engine:
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
             abreast=self._abreast(spec, arguments),
+            capture=capture,
         )
 
     def _abreast(self, spec: LoopSpec, arguments: Arguments) -> int:

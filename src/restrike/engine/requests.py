@@ -18,6 +18,7 @@ from typing import Any
 from restrike.cards.card import LoopSpec
 from restrike.cards.identity import adapted
 from restrike.cards.request import Arguments
+from restrike.engine.capture.request import RequestCapture
 from restrike.engine.events import (
     Event,
     Failed,
@@ -120,6 +121,7 @@ class ReadyRequest:
     spec: LoopSpec
     arguments: Arguments
     extensions: tuple[Extension, ...]
+    capture: RequestCapture
     preview_every: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
     features: Features = computed
@@ -163,6 +165,7 @@ class ReadyRequest:
                 pictures=tuple(made.pictures),
                 seconds=time.perf_counter() - began,
                 notices=tuple(made.notices),
+                capture=self.capture.report(),
             )
         )
 
@@ -176,6 +179,8 @@ class ReadyRequest:
         for start in range(0, len(items), self.abreast):
             runs = [self._run(item, shared) for item in items[start : start + self.abreast]]
             yield from self._side_by_side(runs, made)
+        for message in self.capture.notices():
+            yield made.noticed(Noticed(message=message))
 
     def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
         self.cancellation.check()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -17,6 +17,7 @@ from restrike.cards.card import Component, LoopSpec, ModelCard
 from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, identities_of, identity_of
 from restrike.cards.placement import Placement
+from restrike.engine.capture.choice import capturer_for
 from restrike.engine.memory.expected import expected_bytes
 from restrike.engine.memory.parts import Part
 from restrike.engine.memory.peaks import Peaks, Phase
@@ -26,14 +27,6 @@ from restrike.engine.weights.held import CardWeights
 from restrike.errors import NotFound, Refused, Unknown
 
 INDEX = "model_index.json"
-
-
-class Evicts(Protocol):
-    """Something that keeps references to a card's tensors and has to let go of them."""
-
-    def evict(self, component: str | None, reason: str) -> None:
-        """Forget all that refers to the tensors of a component, or of any when None."""
-        ...
 
 
 class ResidentCard:
@@ -46,6 +39,7 @@ class ResidentCard:
         residency: Residency | None = None,
         *,
         trust_remote_code: bool = False,
+        capture: str = "auto",
     ) -> None:
         if card.location is None:
             raise Refused(
@@ -58,8 +52,8 @@ class ResidentCard:
         self.residency = residency or residency_on(self.device)
         self.turn: AbstractContextManager[Any] = self.residency.turn
         """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
-        self.capturer: Evicts | None = None
-        """Keeps graphs of the components, if anyone does; told before tensors move or go."""
+        self.capturer = capturer_for(capture, self.device)
+        """Keeps graphs of the components' steps; told before tensors move or go."""
         self.peaks = Peaks()
         self.held = CardWeights(self, evict=self._moved)
         """Its weights as they are now: adapters and versions."""
@@ -183,8 +177,7 @@ class ResidentCard:
         return part
 
     def _moved(self, name: str, reason: str) -> None:
-        if self.capturer is not None:
-            self.capturer.evict(name, reason)
+        self.capturer.evict(name, reason)
 
     def _expected(self, declared: Component) -> int:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from restrike.cards.request import Arguments
+from restrike.engine.capture.counters import CaptureReport
 from restrike.media.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """All pictures of one request, in the order of its items."""
+    """All pictures of one request, in the order of its items; `capture` tells how its steps were executed."""
 
     card: str
     arguments: Arguments
     pictures: tuple[Picture, ...]
     seconds: float
+    capture: CaptureReport
     notices: tuple[str, ...] = ()
 
     @property

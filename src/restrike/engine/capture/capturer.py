@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from restrike.engine.capture.backend import Backend, Step
 from restrike.engine.capture.contents import ContentsMemo
@@ -102,9 +103,10 @@ class Capturer:
         with self._lock:
             entry = self._entry(self.backend, scope, plan, module)
             self._watch(entry, plan, module)
-            if entry.reason is None:
+            looking = _looking_on() if entry.trace or entry.captured else None
+            if entry.reason is None and looking is None:
                 return self._advance(self.backend, entry, plan, module, step)
-        return self._eagerly(plan, step, entry.reason)
+        return self._eagerly(plan, step, entry.reason or looking or WARMING)
 
     def _eagerly(self, plan: StepPlan, step: Step, reason: Break) -> Stepped:
         self._tally.broke(reason)
@@ -221,12 +223,16 @@ def _unsuitable(plan: StepPlan, module: object, backend: Backend) -> Break | Non
         return Break(kind="not capturable", detail=f"component '{plan.component}' is no torch module")
     if torch.is_grad_enabled():
         return Break(kind="gradients are on")
-    # A profiler, or any mode that watches operations, would see none of a replay's.
-    profiled = torch._C._autograd._profiler_enabled()  # pyright: ignore[reportAttributeAccessIssue]
-    if profiled or torch._C._len_torch_dispatch_stack():
+    if torch._C._autograd._profiler_enabled():  # pyright: ignore[reportAttributeAccessIssue]
         return Break(kind="profiling")
     elsewhere = next((name for name, each in plan.inputs.items() if each.device != backend.device), None)
     if elsewhere is not None:
         place = plan.inputs[elsewhere].device
         return Break(kind="not capturable", detail=f"input '{elsewhere}' is on {place}, not {backend.device}")
     return None
+
+
+def _looking_on() -> Break | None:
+    """That a mode watches operations, as a profiler does; it would see none of a replay's."""
+    mode = _get_current_dispatch_mode()
+    return Break(kind="profiling", detail=type(mode).__name__) if mode is not None else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from restrike.engine.capture.backend import Backend
+from restrike.engine.capture.capturer import Capturer
 from restrike.engine.capture.cuda import CudaBackend
 from restrike.engine.capture.tape import TapeBackend
 from restrike.errors import Refused, Unknown
@@ -21,6 +22,12 @@ class Choice:
     backend: Backend | None
     absent: str = ""
     named: bool = False
+
+
+def capturer_for(mode: str, device: torch.device) -> Capturer:
+    """The capturer of a card on a device; raises what `choose` raises."""
+    chosen = choose(mode, device)
+    return Capturer(chosen.backend, absent=chosen.absent, named=chosen.named)
 
 
 def checked_mode(mode: str) -> str:

@@ -41,6 +41,15 @@ class CaptureCounters:
     bytes: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class CaptureReport:
+    """What captures did for one request: steps answered by replays, and eager ones by reason."""
+
+    backend: str | None
+    replays: int
+    eager_breaks: Mapping[str, int]
+
+
 class Tally:
     """Running counts; safe to read from any thread while steps run."""
 

@@ -6,25 +6,16 @@ It decides nothing about graphs; it counts for this request and refuses what its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from restrike.cards.card import LoopSpec
 from restrike.engine.capture.backend import Step
 from restrike.engine.capture.capturer import Capturer
-from restrike.engine.capture.counters import Break
+from restrike.engine.capture.counters import Break, CaptureReport
 from restrike.errors import Refused
 from restrike.loops.contract import StepPlan, Tensors
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaptureReport:
-    """What captures did for one request: steps answered by replays, and eager ones by reason."""
-
-    backend: str | None
-    replays: int
-    eager_breaks: Mapping[str, int]
 
 
 @dataclass(kw_only=True)
@@ -80,17 +71,19 @@ class RequestCapture:
             eager_breaks={str(reason): count for reason, count in self._breaks.items()},
         )
 
-    def notice(self) -> str | None:
-        """What a person who asked for a backend by name should know; None when it did what it could."""
+    def notices(self) -> tuple[str, ...]:
+        """What a person who asked for a backend by name should know; nothing when it did what it could."""
         backend = self.capturer.backend
-        telling = any(not reason.passing for reason in self._breaks) or not self._replays
-        if not self.capturer.named or backend is None or not telling or not self._breaks:
-            return None
+        engaged = self._replays and all(reason.passing for reason in self._breaks)
+        if backend is None or not self.capturer.named or engaged or not self._breaks:
+            return ()
         steps = self._replays + self._breaks.total()
         reasons = ", ".join(f"{reason} ({count})" for reason, count in self._breaks.items())
-        return f"capture {backend.name} answered {self._replays} of {steps} steps; eager: {reasons}"
+        return (f"capture {backend.name} answered {self._replays} of {steps} steps; eager: {reasons}",)
 
     def _policy(self) -> Break | None:
+        if self.spec.opaque:
+            return Break(kind="not capturable", detail="the card's steps are opaque")
         return Break(kind="off", detail="the loop says so") if self.spec.capture == "off" else None
 
     def _demand(self, reason: Break) -> None:

@@ -147,7 +147,9 @@ class Rounds:
             module = run.context.component(plan.component)
             whole = batching.stacked([step.plan for step in steps])
             with steps[0].request.step_phase(whole):
-                outputs = batching.rows(execute(whole, module, ExtensionMemory(extensions=())), len(steps))
+                captures = [step.request.capture for step in steps]
+                outputs = execute(whole, module, ExtensionMemory(extensions=()), captures)
+            outputs = batching.rows(outputs, len(steps))
             seconds = time.perf_counter() - began
         self._tally.forward(plan.component, len(steps))
         return [StepDone(outputs=each, seconds=seconds) for each in outputs]
@@ -159,7 +161,7 @@ class Rounds:
                 began = time.perf_counter()
                 module = run.context.component(plan.component)
                 with step.request.step_phase(plan):
-                    outputs = execute(plan, module, run.memory)
+                    outputs = execute(plan, module, run.memory, (step.request.capture,))
                 seconds = time.perf_counter() - began
         except Exception as error:
             return error
