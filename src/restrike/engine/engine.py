@@ -17,8 +17,6 @@ from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.identity import WeightIdentity
 from restrike.cards.request import Arguments, Request, resolve
-from restrike.engine.capture.choice import checked_mode
-from restrike.engine.capture.request import RequestCapture
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
@@ -31,7 +29,9 @@ from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
 from restrike.engine.scheduling.door import Door
 from restrike.engine.scheduling.rounds import Happened, Rounds
-from restrike.engine.scheduling.tally import Tally, Work
+from restrike.engine.scheduling.scheduler import Scheduler
+from restrike.engine.scheduling.submitted import Submitted
+from restrike.engine.scheduling.tally import Metrics, Tally
 from restrike.engine.weights.gate import WeightsGate
 from restrike.engine.weights.incoming import Source
 from restrike.errors import Refused, RestrikeError
@@ -43,9 +43,9 @@ class Engine:
     `trust_remote_code` lets Python code that lies in a checkpoint run; without it such code is refused.
     Up to `batch_limit` steps of different pictures run as one forward; their results then equal those of
     steps run alone within the card's tolerance and not bit for bit, so it is 1, off, unless asked for.
+    Of submitted requests up to `concurrency` run side by side.
     `memory_limit_bytes` is what it may use of each device's memory; by default RESTRIKE_MEMORY, else all
     that is free there when its first card is loaded.
-    `capture` says how steps are replayed as graphs: "auto" where that pays, "off", or "tape" or "cuda" by name.
     """
 
     def __init__(
@@ -56,14 +56,15 @@ class Engine:
         extensions: tuple[Extension, ...] = (),
         trust_remote_code: bool = False,
         batch_limit: int = 1,
+        concurrency: int = 8,
         memory_limit_bytes: int | None = None,
-        capture: str = "auto",
     ) -> None:
         if batch_limit < 1:
             raise Refused(f"batch_limit {batch_limit} is below 1; 1 runs every step alone")
+        if concurrency < 1:
+            raise Refused(f"concurrency {concurrency} is below 1; 1 runs submitted requests one by one")
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
-        self._capture = checked_mode(capture)
         self._extensions = checked(extensions)
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
@@ -73,6 +74,7 @@ class Engine:
         self._door, self._tally = Door((WeightsGate(), AdmissionGate())), Tally()
         self.features = FeatureCache()
         """What text encoders made, for later requests on any of its cards."""
+        self.scheduler = Scheduler(self._rounds, self._door.changed, concurrency=concurrency)
 
     def load(self, card: str | ModelCard) -> ResidentCard:
         """The card by name, checkpoint folder or hub id; loaded once, its components on first use.
@@ -94,7 +96,6 @@ class Engine:
                     placement,
                     self._residency(placement.device),
                     trust_remote_code=self._trust_remote_code,
-                    capture=self._capture,
                 )
             return self._residents[asked]
 
@@ -152,9 +153,43 @@ class Engine:
         rounds.add(None, self._ready(card, request, options or StreamOptions()))
         return _events(rounds)
 
-    def work(self) -> Work:
-        """What the rounds of this engine have done so far."""
-        return self._tally.snapshot()
+    def submit(
+        self,
+        card: str | ModelCard,
+        request: Request,
+        options: StreamOptions | None = None,
+        *,
+        id: str | None = None,
+    ) -> Submitted:
+        """Let a request run on the engine's own thread beside other submitted ones; returns at once.
+
+        Raises:
+            Refused: the request cannot begin, another of that id is in flight, or the engine was closed.
+        """
+        return self.scheduler.submit(self._ready(card, request, options or StreamOptions()), id)
+
+    def drain(self) -> None:
+        """Take no more submitted requests, and return when all of them have ended."""
+        self.scheduler.drain()
+
+    def close(self) -> None:
+        """Take no more submitted requests, cancel all of them, and return when they have ended."""
+        self.scheduler.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Wait for what was submitted, or cancel it when the block failed."""
+        if kind is None:
+            self.drain()
+        else:
+            self.close()
+
+    def metrics(self) -> Metrics:
+        """What this engine's requests have done so far, and how many there are now."""
+        inside, at_the_door = self._door.counts
+        return self._tally.snapshot(running=inside, waiting=at_the_door + self.scheduler.waiting)
 
     def version_of(self, card: str | ModelCard, component: str) -> WeightIdentity:
         """What the weights of a component are now: base, sync version, adapters that are fused into it."""
@@ -187,8 +222,6 @@ class Engine:
         resident = self.load(card)
         spec, arguments = resolve(resident.card, request)
         self._admit_extensions(resident, spec, arguments)
-        capture = RequestCapture(capturer=resident.capturer, card=resident.card.name, spec=spec)
-        capture.check()
         return ReadyRequest(
             resident=resident,
             spec=spec,
@@ -198,7 +231,6 @@ class Engine:
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
             abreast=self._abreast(spec, arguments),
-            capture=capture,
         )
 
     def _abreast(self, spec: LoopSpec, arguments: Arguments) -> int:

@@ -20,6 +20,7 @@ from restrike.engine.requests import Between, PlannedStep, ReadyRequest, Request
 from restrike.engine.scheduling import batching
 from restrike.engine.scheduling.door import Door, Ticket
 from restrike.engine.scheduling.gates import Ask
+from restrike.engine.scheduling.states import State, state_after
 from restrike.engine.scheduling.tally import Tally
 from restrike.errors import RestrikeError
 
@@ -180,6 +181,7 @@ class Rounds:
                 if isinstance(stop, TERMINAL):
                     # Whoever is told of the end finds all that it held free.
                     self._drop(member)
+                    self._tally.ended(state_after(stop, State.RUNNING))
                     yield member.name, stop
                     return
                 yield member.name, stop

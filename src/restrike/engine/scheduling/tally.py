@@ -8,18 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from restrike.engine.scheduling.states import State
+
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Metrics:
     """A snapshot: `steps` by component, `forwards` by how many steps they computed together.
 
-    `alone_again` counts steps whose shared forward failed and which were then run one by one.
+    `alone_again` counts steps whose shared forward failed and which were then run one by one; `ended` the
+    requests by how they ended; `running` and `waiting` those that have not.
     """
 
     rounds: int
     steps: Mapping[str, int]
     forwards: Mapping[int, int]
     alone_again: int
+    ended: Mapping[State, int]
+    running: int
+    waiting: int
 
 
 class Tally:
@@ -30,6 +36,7 @@ class Tally:
         self._rounds = self._alone_again = 0
         self._steps: Counter[str] = Counter()
         self._forwards: Counter[int] = Counter()
+        self._ended: Counter[State] = Counter()
 
     def round(self) -> None:
         """A round began."""
@@ -47,12 +54,20 @@ class Tally:
         with self._lock:
             self._alone_again += steps
 
-    def snapshot(self) -> Work:
+    def ended(self, state: State) -> None:
+        """A request ended."""
+        with self._lock:
+            self._ended[state] += 1
+
+    def snapshot(self, *, running: int, waiting: int) -> Metrics:
         """All counts at this moment."""
         with self._lock:
-            return Work(
+            return Metrics(
                 rounds=self._rounds,
                 steps=MappingProxyType(dict(self._steps)),
                 forwards=MappingProxyType(dict(sorted(self._forwards.items()))),
                 alone_again=self._alone_again,
+                ended=MappingProxyType(dict(self._ended)),
+                running=running,
+                waiting=waiting,
             )
