@@ -87,20 +87,26 @@ def load(
     precision: str | None = None,
     extensions: tuple[str | Extension, ...] = (),
     trust_remote_code: bool = False,
+    capture: str = "auto",
 ) -> Model:
     """The model of a card name, a checkpoint folder or a hub id.
 
     `device` is a torch device ("cuda:0"; the best one here by default), `precision` a torch dtype name that
     the card holds in, `extensions` are names of installed extensions or extension objects. Python code in a
-    checkpoint runs only with `trust_remote_code`.
+    checkpoint runs only with `trust_remote_code`. `capture` says how steps are replayed as graphs: "auto"
+    where that pays, "off", or "tape" or "cuda" by name.
 
     Raises:
-        Unknown: no such card, device or extension.
+        Unknown: no such card, device, extension or way to capture.
         Refused: the card contradicts itself, has no weights yet, or does not hold in that precision.
     """
     chosen = tuple(extension(part) if isinstance(part, str) else part for part in extensions)
     engine = Engine(
-        device=device, precision=precision, extensions=chosen, trust_remote_code=trust_remote_code
+        device=device,
+        precision=precision,
+        extensions=chosen,
+        trust_remote_code=trust_remote_code,
+        capture=capture,
     )
     return Model(engine, engine.load(card).card)
 

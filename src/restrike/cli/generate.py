@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -45,6 +46,9 @@ def generate(options: Options) -> None:
 
 
 def _engine(options: Options) -> Engine:
+    from restrike.engine.capture.modes import checked_mode
+
+    capture = checked_mode(options.capture or "auto")
     # The first import of torch; all that needs none has been refused by now.
     from restrike.engine.engine import Engine
     from restrike.engine.extensions import extension
@@ -54,6 +58,7 @@ def _engine(options: Options) -> Engine:
         precision=options.precision,
         extensions=tuple(extension(name) for name in options.extension),
         trust_remote_code=options.trust_remote_code,
+        capture=capture,
     )
 
 
@@ -114,5 +119,6 @@ def _result(generation: Generation, files: list[dict[str, Any]], notices: tuple[
         "arguments": dict(made.arguments),
         "versions": dict(made.versions),
         "seconds": round(generation.seconds, 3),
+        "capture": asdict(generation.capture),
         "notices": [*notices, *generation.notices],
     }

@@ -132,6 +132,12 @@ class Options:
         str | None,
         _option("--precision", group=_MACHINE, metavar="DTYPE", help="float32, bfloat16 or float16."),
     ] = None
+    capture: Annotated[
+        str | None,
+        _option(
+            "--capture", group=_MACHINE, metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda."
+        ),
+    ] = None
     extension: Annotated[
         list[str],
         _option("--extension", group=_MACHINE, metavar="NAME", help="An installed extension; repeatable."),

@@ -37,6 +37,9 @@ class Options(WorkflowOptions):
     watch: Annotated[bool, typer.Option("--watch", help="Run again whenever the file is saved.")] = False
     device: Annotated[str | None, typer.Option(help="cpu, cuda:0, ...; the best one if left out.")] = None
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None
+    capture: Annotated[
+        str, typer.Option(metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda.")
+    ] = "auto"
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, the manifest.")] = False
 
 
@@ -49,7 +52,7 @@ def run(options: Options) -> None:
     """Run a workflow; only what an edit reaches runs again."""
     from restrike.cli.session import session_of
 
-    session = session_of(options, options.device, options.precision)
+    session = session_of(options, options.device, options.precision, options.capture)
     if options.watch:
         _watched(options, session)
     else:

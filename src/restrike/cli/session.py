@@ -16,20 +16,28 @@ if TYPE_CHECKING:
 
 
 def session_for(
-    workspace: Path, allow_code: list[Path], device: str | None, precision: str | None
+    workspace: Path,
+    allow_code: list[Path],
+    device: str | None,
+    precision: str | None,
+    capture: str = "auto",
 ) -> Session:
     """The session of a workspace; says on stderr when the store's index had to be begun anew."""
     from restrike.workflow.api import open_session
 
-    found = open_session(workspace, device=device, precision=precision, allow_code=tuple(allow_code))
+    found = open_session(
+        workspace, device=device, precision=precision, allow_code=tuple(allow_code), capture=capture
+    )
     if found.store.notice:
         typer.echo(found.store.notice, err=True)
     return found
 
 
-def session_of(options: WorkflowOptions, device: str | None, precision: str | None) -> Session:
+def session_of(
+    options: WorkflowOptions, device: str | None, precision: str | None, capture: str = "auto"
+) -> Session:
     """The session of a verb that takes a workflow."""
-    return session_for(workspace_of(options), options.allow_code, device, precision)
+    return session_for(workspace_of(options), options.allow_code, device, precision, capture)
 
 
 def asked_of(

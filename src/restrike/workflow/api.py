@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from restrike.engine.capture.modes import checked_mode
 from restrike.settings import settings
 from restrike.store.store import Store
 from restrike.workflow.expansion import Machine
@@ -43,14 +44,16 @@ def open_session(
     device: str | None = None,
     precision: str | None = None,
     allow_code: tuple[str | Path, ...] = (),
+    capture: str = "auto",
 ) -> Session:
     """A session in a workspace, by default that of RESTRIKE_WORKSPACE and the store of RESTRIKE_STORE.
 
-    `device` and `precision` are as for `restrike.load`; `allow_code` are Python files with tasks of your own,
-    which are run. The engine is made, and torch imported, when a generation runs.
+    `device`, `precision` and `capture` are as for `restrike.load`; `allow_code` are Python files with tasks of
+    your own, which are run. The engine is made, and torch imported, when a generation runs.
 
     Raises:
-        Refused, NotFound: a file of `allow_code` cannot be used, or the store's index is of a later version.
+        Refused, NotFound: a file of `allow_code` cannot be used, there is no such `capture`, or the store's
+            index is of a later version.
     """
     chosen = settings()
     return Session(
@@ -59,7 +62,7 @@ def open_session(
         machine=Machine(
             tasks=Tasks(tuple(map(Path, allow_code))), device=device or "auto", precision=precision
         ),
-        make_engine=_maker(device, precision),
+        make_engine=_maker(device, precision, checked_mode(capture)),
     )
 
 
@@ -82,10 +85,10 @@ def plan(workflow: str | Path, /, **values: Any) -> Plan:
     return open_session().plan(read_file(Path(workflow)), Asked(values=values))
 
 
-def _maker(device: str | None, precision: str | None) -> Callable[[], Engine]:
+def _maker(device: str | None, precision: str | None, capture: str) -> Callable[[], Engine]:
     def make() -> Engine:
         from restrike.engine.engine import Engine
 
-        return Engine(device=device, precision=precision)
+        return Engine(device=device, precision=precision, capture=capture)
 
     return make

@@ -9,10 +9,9 @@ import torch
 from restrike.engine.capture.backend import Backend
 from restrike.engine.capture.capturer import Capturer
 from restrike.engine.capture.cuda import CudaBackend
+from restrike.engine.capture.modes import checked_mode
 from restrike.engine.capture.tape import TapeBackend
-from restrike.errors import Refused, Unknown
-
-MODES = ("auto", "off", "tape", "cuda")
+from restrike.errors import Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +27,6 @@ def capturer_for(mode: str, device: torch.device) -> Capturer:
     """The capturer of a card on a device; raises what `choose` raises."""
     chosen = choose(mode, device)
     return Capturer(chosen.backend, absent=chosen.absent, named=chosen.named)
-
-
-def checked_mode(mode: str) -> str:
-    """The mode itself; raises Unknown."""
-    if mode not in MODES:
-        raise Unknown("capture", mode, MODES)
-    return mode
 
 
 def choose(mode: str, device: torch.device) -> Choice:
