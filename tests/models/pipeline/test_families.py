@@ -18,6 +18,7 @@ from restrike.engine.engine import Engine
 from restrike.engine.events import Event, PreviewReady, Started, StepFinished, Stopped, Succeeded
 from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.errors import Crashed, Refused
+from restrike.loops.contract import StepPlan
 from restrike.loops.noise import item_generator
 from restrike.models.pipeline import loop
 from restrike.models.pipeline.scope import request_scoped
@@ -102,8 +103,7 @@ def interleaved_and_serial(
     together = engine.generate_interleaved(requests)
     apart = [engine.generate(*request) for request in requests]
     return [
-        (a.result().picture.frames_THWC, b.picture.frames_THWC)
-        for a, b in zip(together, apart, strict=True)
+        (a.result().picture.frames_THWC, b.picture.frames_THWC) for a, b in zip(together, apart, strict=True)
     ]
 
 
@@ -113,6 +113,28 @@ def test_interleaved_requests_equal_serial_ones(
 ) -> None:
     for together, apart in interleaved_and_serial(pipeline_engine, card_of(name), name):
         np.testing.assert_array_equal(together, apart)
+
+
+@EVERY
+def test_a_step_that_was_announced_is_planned_while_the_call_stands_still(
+    name: str,
+    pipeline_engine: Engine,
+    card_of: Callable[[str], ModelCard],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asleep, plan, go_on = [0], loop.PipelineLoop.next, loop.PipelineRun.go_on
+
+    def planned(self: loop.PipelineLoop, state: loop.PipelineRun) -> StepPlan | None:
+        with monkeypatch.context() as still:
+            if state.done < state.total:
+                still.setattr(loop.PipelineRun, "go_on", lambda state: pytest.fail("the call ran on"))
+                asleep[0] += 1
+            return plan(self, state)
+
+    monkeypatch.setattr(loop.PipelineLoop, "next", planned)
+    assert pipeline_engine.generate(card_of(name), asked(name)).pictures
+    assert asleep == [STEPS]
+    assert loop.PipelineRun.go_on is go_on
 
 
 @EVERY

@@ -15,6 +15,7 @@ from restrike.cards import registry
 from restrike.cards.checkpoint import Folder
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
+from restrike.engine.gate import interleave_gate
 from restrike.errors import NotFound, Refused
 from restrike.models.shapes.card import CARD
 from restrike.models.shapes.checker import read_clips
@@ -122,6 +123,17 @@ def test_a_config_of_another_model_is_refused(tmp_path: Path) -> None:
     card = replace(CARD, location=Folder(tmp_path / "other"))
     with pytest.raises(Refused, match=r"config\.json is not that of shapes"):
         Engine(device="cpu").generate(card, replace(RED_CIRCLE, steps=1))
+
+
+def test_interleaved_requests_equal_serial_ones(shapes: Engine) -> None:
+    requests = [
+        replace(RED_CIRCLE, frames=5, steps=3, solver="unipc"),
+        replace(RED_CIRCLE, prompt="a small blue star", frames=1, steps=4, seed=8, items=(0, 2)),
+        replace(RED_CIRCLE, frames=9, steps=2, solver="sde", guidance_mode="batched"),
+    ]
+    report = interleave_gate(shapes, CARD, requests)
+    assert report.pictures == 4
+    assert report.holds, report.changed
 
 
 @pytest.mark.slow

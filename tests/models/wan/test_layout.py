@@ -12,6 +12,7 @@ import pytest
 
 from restrike.cards import registry
 from restrike.cards.card import ModelCard, Task
+from restrike.engine.engine import Engine
 from restrike.errors import NotFound, Refused
 from restrike.models.wan.card import CARD
 
@@ -149,3 +150,15 @@ def test_a_missing_or_torn_configuration_is_named(edited: Edit, file: str) -> No
 def test_a_value_of_the_wrong_kind_is_refused(edited: Edit, file: str, values: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="checkpoint 'edited'"):
         fitted(edited(file, values))
+
+
+def test_a_transformer_that_the_card_does_not_drive_is_refused_before_its_weights_are_read(
+    edited: Edit,
+) -> None:
+    folder = edited("transformer/config.json", {"_class_name": "WanVACETransformer3DModel"})
+    weights = [*folder.rglob("*.safetensors"), *folder.rglob("*.bin")]
+    assert weights
+    for file in weights:
+        file.unlink()
+    with pytest.raises(Refused, match="WanVACETransformer3DModel"):
+        Engine(device="cpu").load(str(folder))
