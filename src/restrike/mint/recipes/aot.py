@@ -1,0 +1,128 @@
+"""The portable recipe: a weightless AOTInductor package of one traced call, and that package as a callable.
+
+The package holds code alone. Its constants are bound by reference from the resident weights, all of them or
+none, and it cannot be called before.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from restrike.errors import Crashed
+from restrike.loops.contract import Tensors
+from restrike.mint.cell import capability
+from restrike.mint.cell.facts import Target
+from restrike.mint.cell.manifest import ConstantSpec
+from restrike.mint.recipes.options import Value
+from restrike.mint.refusals import MintRefused, NotExportable, Subject
+from restrike.mint.wrapped import constants_of
+
+PACKAGE = "cell.pt2"
+_MODEL = "model"
+_FOLDER_IN_PACKAGE = "cell"
+# The sources name the folders of the machine that compiled them, and nothing reads them.
+_LEFT_OUT = (".cpp", ".cu")
+_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)
+
+
+def build(program: Any, folder: Path, options: Mapping[str, Value], target: Target, scratch: Path) -> None:
+    """Compile a traced program into `folder`.
+
+    Raises:
+        Crashed: the compiler failed.
+        And what torch raises; memory that ran out among it.
+    """
+    from torch._inductor import aoti_compile_and_package
+
+    clamp(target)
+    written = scratch / "package.pt2"
+    aoti_compile_and_package(program, package_path=str(written), inductor_configs=dict(options))
+    if not written.exists():
+        raise Crashed("the compiler wrote no package")
+    folder.mkdir(parents=True)
+    _repack(written, folder / PACKAGE)
+    written.unlink()
+
+
+def clamp(target: Target) -> None:
+    """Leave this process's compiler no vector instructions beyond the target's own.
+
+    Only in a process that compiles for this target alone: torch has no option for it, and would use all that
+    the processor has.
+    """
+    from torch._inductor import cpu_vec_isa
+
+    level = capability.level(target.machine, target.cpu)[1].name.lower()
+    kept = [isa for isa in cpu_vec_isa.supported_vec_isa_list if str(isa) in (level, "asimd")]
+    for isa in kept:
+        # Asking it whether it works also turns its extension on; that is the answer kept afterwards.
+        if bool(isa) and hasattr(isa, "_is_avx512_bf16_supported"):
+            isa._is_avx512_bf16_supported = False  # pyright: ignore[reportAttributeAccessIssue]
+    cpu_vec_isa.supported_vec_isa_list[:] = kept
+    cpu_vec_isa.valid_vec_isa_list.cache_clear()
+
+
+def load(
+    folder: Path, component: nn.Module, names: tuple[str, ...], subject: Subject
+) -> Callable[[Tensors], Tensor]:
+    """The package as a callable on named tensors, its constants bound to the component's own memory.
+
+    Runs native code: only what was verified may be given here.
+
+    Raises:
+        MintRefused: a constant of the package has no counterpart in the component, or one would stay unbound.
+    """
+    # Not torch's own loading: it asks a C++ compiler what this processor can do, and only warns of the answer.
+    device = next(iter(component.parameters())).device
+    index = device.index if device.index is not None else -1
+    package = torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore[reportAttributeAccessIssue]
+        str(folder / PACKAGE), _MODEL, False, 1, index
+    )
+    weights = constants_of(component)
+    wanted = set(package.get_constant_fqns())
+    unbound = sorted(wanted - weights.keys())
+    if unbound:
+        raise MintRefused(
+            subject, f"constant '{unbound[0]}' is not among the weights", "mint for this architecture"
+        )
+    bound = {name: weights[name] for name in sorted(wanted)}
+    package.load_constants(bound, use_inactive=False, check_full_update=True, user_managed=True)
+
+    def call(inputs: Tensors) -> Tensor:
+        # A package takes every tensor to lie as it was traced, and looks at none.
+        (answer,) = package.boxed_run([inputs[name].contiguous() for name in names])
+        return answer
+
+    return call
+
+
+def constants(program: Any, subject: Subject) -> tuple[ConstantSpec, ...]:
+    """The constants that a program binds, by name.
+
+    Raises:
+        NotExportable: one of them is no plain tensor.
+    """
+    found: list[ConstantSpec] = []
+    for name, value in {**program.state_dict, **program.constants}.items():
+        if not isinstance(value, torch.Tensor):
+            raise NotExportable(subject, f"constant '{name}' is no tensor", "register it as a buffer")
+        dtype = str(value.dtype).removeprefix("torch.")
+        found.append(ConstantSpec(name=name, shape=tuple(value.shape), dtype=dtype))
+    return tuple(sorted(found, key=lambda constant: constant.name))
+
+
+def _repack(written: Path, to: Path) -> None:
+    """The package without its sources, under one name, without times."""
+    with zipfile.ZipFile(written) as source, zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as target:
+        for info in source.infolist():
+            if info.filename.endswith(_LEFT_OUT):
+                continue
+            _, _, inner = info.filename.partition("/")
+            named = zipfile.ZipInfo(f"{_FOLDER_IN_PACKAGE}/{inner}", _EPOCH_OF_ZIP)
+            target.writestr(named, source.read(info))
