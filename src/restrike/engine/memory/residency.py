@@ -34,7 +34,10 @@ class Asleep(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Resident:
-    """One component in a `Snapshot`; `idle_s` is None for one that was never used."""
+    """One component in a `Snapshot`: what it holds on the device, or held there when it was last.
+
+    `idle_s` is None for one that was never used; `loads` counts how often it was built from its files.
+    """
 
     card: str
     component: str
