@@ -21,7 +21,7 @@ def own() -> Iterator[Engine]:
 
     engine = Engine(device="cpu")
     engine.load("digits")
-    yield engine
+    return engine
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.driving import bytes_of
 from restrike.cards.adapters import Adapter
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.errors import Refused
 
-from ..driving import bytes_of
 from .loras import DIGITS, addresses, lora, state, written
 
 SEED = 7
@@ -39,9 +39,11 @@ def test_a_b_a_gives_the_bytes_of_a_again(own: Engine, transformer: nn.Module, a
     other = made(own, b)
     both, turned = made(own, a, b), made(own, b, Adapter(a, 0.5))
     again = made(own, a)
-    assert again == first and state(transformer) == fused
+    assert again == first
+    assert state(transformer) == fused
     assert len({base, first, other, both, turned}) == 5
-    assert made(own) == base and state(transformer) == pristine
+    assert made(own) == base
+    assert state(transformer) == pristine
     assert addresses(transformer) == where
 
 
@@ -248,7 +250,8 @@ def test_provenance_names_adapters_by_name_and_digest_never_by_path(own: Engine,
     recorded = {"name": "a.safetensors", "digest": Adapter(a).settled().digest, "strength": 0.5}
     assert provenance.arguments["adapters"] == [recorded]
     assert str(a.parent) not in provenance.to_json()
-    assert "adapters" not in plain.arguments and plain.weights != provenance.weights
+    assert "adapters" not in plain.arguments
+    assert plain.weights != provenance.weights
     moved = a.rename(a.with_name("renamed.safetensors"))
     again = own.generate("digits", asked(Adapter(moved, 0.5))).picture.provenance
     assert again.weights == provenance.weights
