@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from restrike.cards.request import Request
@@ -17,9 +17,13 @@ from restrike.errors import RestrikeError
 
 @dataclass(eq=False)
 class Slots:
-    """Lets `size` requests in at a time, and notes how many came, left, and were inside at most."""
+    """Lets `size` requests in at a time, and notes how many came, left, and were inside at most.
+
+    With `apart`, each prompt has a line of its own.
+    """
 
     size: int = 1
+    apart: bool = False
     refuses: RestrikeError | None = None
     inside: int = 0
     came: int = 0
@@ -43,6 +47,9 @@ class Slots:
     def _leave(self) -> None:
         self.inside -= 1
         self.left += 1
+
+    def line(self, ask: Ask) -> Hashable:
+        return ask.arguments.prompt if self.apart else None
 
     def waiting_for(self, ask: Ask) -> str:
         return f"one of {self.size} places"

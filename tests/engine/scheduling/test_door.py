@@ -65,6 +65,17 @@ def test_nobody_overtakes_who_waits_at_the_same_gate() -> None:
     assert gate.asked == ["a 0", "a 1", "a 1"]
 
 
+def test_lines_of_their_own_do_not_wait_for_each_other() -> None:
+    gate, odd = Slots(1, apart=True), Slots(9)
+    door = Door((gate, odd))
+    first, second, third = (door.queue(ask(f"a {digit}")) for digit in range(3))
+    assert door.enter(first)
+    assert not door.enter(second)
+    door.leave(first)
+    assert door.enter(third)
+    assert gate.let_in == ["a 0", "a 2"]
+
+
 def test_who_gives_up_its_place_is_no_longer_in_the_way() -> None:
     door = Door((Slots(1),))
     first, second, third = (door.queue(ask()) for _ in range(3))

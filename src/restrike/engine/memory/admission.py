@@ -6,7 +6,7 @@ runs nothing, and a request that waits is not changed by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,6 +100,10 @@ class AdmissionGate:
             ended()
 
         return leave
+
+    def line(self, ask: Ask) -> Hashable:
+        """A device's own: a large request on it is not overtaken by small ones without end."""
+        return ask.resident.residency
 
     def waiting_for(self, ask: Ask) -> str:
         """How much memory it needs, and who has it."""

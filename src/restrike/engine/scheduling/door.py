@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ class Ticket:
     thread: int
     since_s: float
     stopped_at: Gate | None = None
+    line: Hashable = None
     inside: bool = False
     leaves: ExitStack = field(default_factory=ExitStack)
 
@@ -33,7 +34,7 @@ class Ticket:
 class Door:
     """Lets requests in and out; every method may be called from any thread.
 
-    No request passes a gate at which an earlier one waits. `changed` is notified whenever a request leaves.
+    No request passes a gate at which an earlier one of its line waits. `changed` is notified whenever a request leaves.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class Door:
         """
         with self.changed:
             ahead = self._line[: self._line.index(ticket)]
-            taken = {id(each.stopped_at) for each in ahead}
+            taken = {each.line for each in ahead if each.stopped_at is not None}
             with ExitStack() as entered:
                 for gate in self._gates:
-                    leave = None if id(gate) in taken else self._asked(gate, ticket)
+                    line = (id(gate), gate.line(ticket.ask))
+                    leave = None if line in taken else self._asked(gate, ticket)
                     if leave is None:
-                        ticket.stopped_at = gate
+                        ticket.stopped_at, ticket.line = gate, line
                         return False
                     entered.callback(leave)
                 ticket.leaves = entered.pop_all()

@@ -5,7 +5,7 @@ A gate decides and counts; it never runs, delays or changes a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +39,10 @@ class Gate(Protocol):
         Raises:
             RestrikeError: it can never be let in.
         """
+        ...
+
+    def line(self, ask: Ask) -> Hashable:
+        """Requests of one line do not overtake each other at this gate."""
         ...
 
     def waiting_for(self, ask: Ask) -> str:

@@ -5,7 +5,7 @@ It asks each card's own leases and keeps nothing itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from restrike.engine.scheduling.gates import Ask
 from restrike.engine.weights.leases import stack_of
@@ -17,6 +17,10 @@ class WeightsGate:
     def enter(self, ask: Ask) -> Callable[[], None] | None:
         """A lease under the request's adapters, or None while the card is held otherwise."""
         return ask.resident.held.leases.share(stack_of(ask.arguments.adapters))
+
+    def line(self, ask: Ask) -> Hashable:
+        """A card's own: who waits for one card's weights is in nobody's way to another's."""
+        return ask.resident
 
     def waiting_for(self, ask: Ask) -> str:
         """The requests, or the sync, that it waits for."""
