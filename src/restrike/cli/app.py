@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from restrike.cli import cards, cells, doctor, generate, inspect, keys, plan, runs, store, validate
+from restrike.cli import cards, cells, doctor, generate, inspect, keys, mint, plan, runs, store, validate
 from restrike.cli import run as run_verb
 from restrike.cli.failures import settle
 from restrike.cli.help import Group
@@ -62,6 +62,7 @@ runs.register(app)
 store.register(app)
 cells.register(app)
 keys.register(app)
+mint.register(app)
 
 
 def run(arguments: list[str]) -> int:

@@ -5,6 +5,7 @@ An entry that cannot land raises and costs only itself; nothing of it is seen in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,6 @@ from typing import Any, Literal
 from torch import nn
 
 from restrike.keys import Key
-from restrike.mint.cell.facts import Ingress
 from restrike.mint.cell.header import HeaderFacts
 from restrike.mint.cell.host import this_host
 from restrike.mint.cell.key import cell_key
@@ -44,9 +44,19 @@ class Traced:
 
     seen: Observed
     program: Any
-    graph: str
-    ingress: Ingress
     key: Key
+
+
+def key_of(program: Any, seen: Observed, request: MintRequest, options: Mapping[str, Value]) -> Key:
+    """The key of one traced call, made before anything is compiled."""
+    return cell_key(
+        graph=graph_digest(program),
+        ingress=seen.ingress,
+        stack=this_host(request.target).stack(request.recipe),
+        target=request.target,
+        layout=LAYOUT,
+        options=options,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +86,7 @@ class Landing:
     def _trace(self, component: nn.Module, seen: Observed, subject: Subject) -> Traced:
         require_steady(component, seen, subject)
         program = trace(component, seen, subject)
-        graph, ingress = graph_digest(program), seen.ingress
-        key = cell_key(
-            graph=graph,
-            ingress=ingress,
-            stack=self._facts().stack,
-            target=self.request.target,
-            layout=LAYOUT,
-            options=self.options,
-        )
-        return Traced(seen=seen, program=program, graph=graph, ingress=ingress, key=key)
+        return Traced(seen=seen, program=program, key=key_of(program, seen, self.request, self.options))
 
     def _make(self, component: nn.Module, traced: Traced, subject: Subject, scratch: Path) -> How:
         folder, entry = scratch / "members", traced.seen.name
@@ -100,7 +101,7 @@ class Landing:
             compile_into(self.request.recipe, job, folder, scratch)
             self.environment.check(subject)
             # Compiling can guard sizes that tracing left open.
-            check_ranges(traced.program, traced.ingress, subject)
+            check_ranges(traced.program, traced.seen.ingress, subject)
         with self.log.during(MintPhase.SEAL, entry):
             draft = self._seal(traced, subject, folder, proof=None, to=scratch / "draft.cell")
         with self.log.during(MintPhase.PROVE, entry):
@@ -128,8 +129,8 @@ class Landing:
 
     def _seal(self, traced: Traced, subject: Subject, folder: Path, *, proof: Proof | None, to: Path) -> Path:
         facts = ManifestFacts(
-            graph=traced.graph,
-            ingress=traced.ingress,
+            graph=graph_digest(traced.program),
+            ingress=traced.seen.ingress,
             layout=LAYOUT,
             options=self.options,
             constants=aot.constants(traced.program, subject),

@@ -6,6 +6,7 @@ Every precondition is checked here, in one order, for both recipes and for every
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from restrike.cards.card import ModelCard
 from restrike.cards.compile import CompileTarget
@@ -16,6 +17,7 @@ from restrike.engine.resident import ResidentCard
 from restrike.mint.recipes.options import Value, options_of
 from restrike.mint.refusals import NothingDeclared, Subject, WeightsChanged
 from restrike.mint.request import MintRequest
+from restrike.mint.store.store import CellStore
 from restrike.mint.targets import require_armable, resolve_targets
 from restrike.mint.warm import Observed, WarmRow, observe, warm_plan
 
@@ -60,6 +62,7 @@ def prepare(request: MintRequest) -> Ready:
         raise NothingDeclared(subject)
     rows = warm_plan(card, subject, request.shapes)
     require_armable(subject, request.target, compiles=True)
+    _signer(request)
     options = options_of(request.recipe, request.target, declared.options, subject)
     _same_weights(card, request, subject)
     resident = Engine(device=request.target.kind, precision=request.precision).load(card)
@@ -71,6 +74,13 @@ def prepare(request: MintRequest) -> Ready:
         options=options,
         tolerance=declared.tolerance_in(resident.placement.dtype),
     )
+
+
+def _signer(request: MintRequest) -> None:
+    """Raise Unknown or Refused now, and not after compiling, when the cells could not be signed."""
+    ring = CellStore(Path(request.store)).ring
+    if request.sign is not None:
+        ring.signer(request.sign)
 
 
 def _same_weights(card: ModelCard, request: MintRequest, subject: Subject) -> None:

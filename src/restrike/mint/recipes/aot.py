@@ -78,7 +78,7 @@ def load(
     Raises:
         MintRefused: a constant of the package has no counterpart in the component, or one would stay unbound.
     """
-    # Not torch's own loading: it asks a C++ compiler what this processor can do, and only warns of the answer.
+    # Not torch's own loading: that runs a C++ compiler to ask about the processor, and only warns.
     device = next(iter(component.parameters())).device
     index = device.index if device.index is not None else -1
     package = torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore[reportAttributeAccessIssue]

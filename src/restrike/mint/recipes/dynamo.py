@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,12 @@ from torch import Tensor, nn
 
 from restrike.errors import Crashed
 from restrike.loops.contract import Tensors
+from restrike.mint.recipes.counting import LIBRARIES, cache_folder, libraries
 from restrike.mint.recipes.options import Value
 from restrike.mint.warm import Call
 from restrike.mint.wrapped import WrappedCall
 
 BUNDLE = "bundle.cache"
-LIBRARIES = "libraries"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compilations:
-    """What the compilers did in this process: graphs taken from the cache, graphs and libraries made anew."""
-
-    hits: int
-    graphs: int
-    libraries: int
 
 
 def build(
@@ -45,7 +35,7 @@ def build(
     """
     from torch.compiler._cache import CacheArtifactManager
 
-    with CacheArtifactManager.with_fresh_cache():
+    with CacheArtifactManager.with_freshcache_folder():
         run = compiled(component, call, tuple(probe), options)
         with torch.inference_mode():
             # Made in this mode, as the engine's are: the compiler tells the two kinds apart.
@@ -55,8 +45,8 @@ def build(
         raise Crashed("the compiler kept nothing: its bundle is empty")
     folder.mkdir(parents=True)
     (folder / BUNDLE).write_bytes(saved[0])
-    for library in _libraries(_cache()):
-        _put(library, _cache(), folder / LIBRARIES)
+    for library in libraries(cache_folder()):
+        _put(library, cache_folder(), folder / LIBRARIES)
 
 
 def compiled(
@@ -83,31 +73,9 @@ def load(
     """
     if torch.compiler.load_cache_artifacts((folder / BUNDLE).read_bytes()) is None:
         raise Crashed("the bundle cannot be read")
-    for library in _libraries(folder / LIBRARIES):
-        _put(library, folder / LIBRARIES, _cache())
+    for library in libraries(folder / LIBRARIES):
+        _put(library, folder / LIBRARIES, cache_folder())
     return compiled(component, call, names, options)
-
-
-def compilations(folder: Path) -> Compilations:
-    """What was compiled in this process beside what came from the bundle in `folder`."""
-    from torch._dynamo.utils import counters
-
-    found = counters["inductor"]
-    given = {library.name for library in _libraries(folder / LIBRARIES)}
-    made = {library.name for library in _libraries(_cache())} - given
-    return Compilations(
-        hits=found["fxgraph_cache_hit"], graphs=found["fxgraph_cache_miss"], libraries=len(made)
-    )
-
-
-def _cache() -> Path:
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    return Path(cache_dir())
-
-
-def _libraries(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.so"))
 
 
 def _put(library: Path, source: Path, to: Path) -> None:

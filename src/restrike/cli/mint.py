@@ -1,0 +1,169 @@
+"""`restrike mint CARD`: compile what a card declares, once, in a process of its own, and keep it as cells."""
+
+from __future__ import annotations
+
+import json as jsons
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from restrike.cli import verbs
+
+if TYPE_CHECKING:
+    from restrike.mint.parent import Minted
+    from restrike.mint.report import MintReport
+    from restrike.mint.request import MintRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of `restrike mint`."""
+
+    card: Annotated[
+        str, typer.Argument(metavar="[CARD]", help="A card, a checkpoint folder or a hub id.")
+    ] = ""
+    recipe: Annotated[
+        str, typer.Option(metavar="aot|dynamo", help="A portable package, or torch.compile's own caches.")
+    ] = "aot"
+    shapes: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Only this shape class; repeatable, or a,b,c.")
+    ] = field(default_factory=list)
+    only: Annotated[
+        list[str], typer.Option(metavar="COMPONENT", help="Only this compile target; repeatable.")
+    ] = field(default_factory=list)
+    target: Annotated[str, typer.Option(metavar="cpu|cuda:sm_90", help="What it will run on.")] = "cpu"
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="DTYPE", help="float32, bfloat16 or float16; the card's if left out."),
+    ] = None
+    budget_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="End it after so long; no limit if left out.")
+    ] = None
+    budget_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What it may hold, such as 8G; no limit if left out.")
+    ] = None
+    sign: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The key to sign with; the store's own if left out.")
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the keys, and compile nothing.")] = False
+    rig: Annotated[
+        bool, typer.Option("--rig", help="Try the whole cycle on the smallest card, with both recipes.")
+    ] = False
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(app, "mint", Options, mint)
+
+
+def mint(options: Options) -> None:
+    """Compile a card's denoisers once, prove them, and keep them as signed cells."""
+    if options.rig:
+        _run_rig(options)
+        return
+    from restrike.cli.mint_screen import screen
+    from restrike.mint.parent import mint as run
+    from restrike.mint.scratch import tidy
+
+    request = _request(options)
+    with screen() as watcher:
+        minted = run(request, watcher)
+    tidy(Path(request.scratch))
+    _settle(minted, options, Path(request.scratch))
+
+
+def _request(options: Options) -> MintRequest:
+    from restrike.cards import registry
+    from restrike.errors import Refused, Unknown
+    from restrike.mint.cell.host import parse_target
+    from restrike.mint.request import Budget, MintRequest, slot_of
+    from restrike.mint.scratch import new_scratch
+    from restrike.settings import settings, size_bytes
+
+    if not options.card:
+        raise Refused("no card is named; restrike cards lists those that are installed")
+    if options.recipe not in ("aot", "dynamo"):
+        raise Unknown("recipe", options.recipe, ("aot", "dynamo"))
+    memory = options.budget_memory
+    root = settings().store / "cells"
+    if options.budget_seconds is not None and options.budget_seconds <= 0:
+        raise Refused(f"--budget-seconds {options.budget_seconds} is not above 0")
+    return MintRequest(
+        slot=slot_of(registry.find(options.card)),
+        recipe=options.recipe,
+        target=parse_target(options.target),
+        store=str(root),
+        scratch=str(new_scratch(root / "mints")),
+        precision=options.precision,
+        shapes=tuple(name for given in options.shapes for name in given.split(",")),
+        targets=tuple(options.only),
+        sign=options.sign,
+        keys_only=options.dry_run,
+        budget=Budget(
+            seconds=options.budget_seconds,
+            memory_bytes=None if memory is None else size_bytes("--budget-memory", memory),
+            threads=_threads(),
+        ),
+    )
+
+
+def _threads() -> int:
+    """At most half of the processor's cores, and at most four: others work here too."""
+    import os
+
+    return max(1, min(4, (os.cpu_count() or 1) // 2))
+
+
+def _settle(minted: Minted, options: Options, scratch: Path) -> None:
+    """Tell what came of it; raises the mint's own failure, if it ended with one."""
+    from restrike.mint.outcome import Outcome, error_of
+
+    report = minted.report
+    if options.json:
+        typer.echo(jsons.dumps(_described(minted), indent=2))
+    else:
+        _tell(report)
+    if report.ending.outcome is Outcome.OK:
+        return
+    died = f" (in phase {report.phase})" if report.phase else ""
+    if not options.json:
+        typer.echo(f"the report lies in {scratch}", err=True)
+    raise error_of(report.ending.outcome, report.ending.message + died)
+
+
+def _tell(report: MintReport) -> None:
+    """The cells on stdout, what is missing on stderr."""
+    for landed in report.landed:
+        typer.echo(f"{landed.key[:16]}  {landed.entry}  {landed.how}")
+    if not report.landed:
+        for entry, key in report.keys.items():
+            typer.echo(f"{key}  {entry}")
+    for failed in report.failed:
+        typer.echo(f"failed: {failed.entry} in {failed.phase}: {failed.message}", err=True)
+    for entry in report.remaining:
+        typer.echo(f"remaining: {entry}", err=True)
+
+
+def _described(minted: Minted) -> dict[str, Any]:
+    """A report as a program reads it."""
+    return {**asdict(minted.report), "attempts": minted.attempts}
+
+
+def _run_rig(options: Options) -> None:
+    from restrike.cli.mint_screen import screen
+    from restrike.mint.rig import run_rig
+
+    with screen() as watcher:
+        trials = run_rig(watcher)
+    if options.json:
+        typer.echo(jsons.dumps({"trials": [asdict(trial) for trial in trials]}, indent=2))
+        return
+    for trial in trials:
+        typer.echo(
+            f"{trial.recipe}: minted in {trial.mint_s:.1f} s, adopted in another process in "
+            f"{trial.adopt_s:.1f} s, {trial.times_faster:.2f} times as fast as eager, "
+            f"{trial.max_difference:.1g} from it"
+        )
