@@ -17,6 +17,9 @@ from platformdirs import user_data_path
 from restrike.errors import Refused, Unknown
 
 PREFIX = "RESTRIKE_"
+KERNEL_VARIANTS = ("reference", "exact", "fast")
+"""What a kernel promises, each allowing the ones before it: to be the reference; to give its bits; to be
+within its op's tolerance."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -25,19 +28,23 @@ class Settings:
     """Where results are kept, how many bytes of them, and how much memory an engine may use.
 
     RESTRIKE_STORE is the store's folder; RESTRIKE_STORE_LIMIT what it may hold, such as `50G`;
+    RESTRIKE_CELLS is the URL of a second tier of compiled cells, such as `s3://bucket/cells`, empty for none;
     RESTRIKE_WORKSPACE the folder with assets, prompts and runs, the current one by default;
-    RESTRIKE_MEMORY what an engine may use of a device's memory, such as `8G`, None for what is free.
+    RESTRIKE_MEMORY what an engine may use of a device's memory, such as `8G`, None for what is free;
+    RESTRIKE_KERNELS which kernels may serve: `reference`, `exact` (the default) or `fast`.
     """
 
     store: Path
     store_limit_bytes: int
     workspace: Path
+    cells: str = ""
     memory_limit_bytes: int | None = None
+    kernels: str = "exact"
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings of an environment; raises Refused or Unknown, naming the variable."""
-    known = {f"{PREFIX}{name}" for name in ("MEMORY", "STORE", "STORE_LIMIT", "WORKSPACE")}
+    known = {f"{PREFIX}{name}" for name in ("CELLS", "KERNELS", "MEMORY", "STORE", "STORE_LIMIT", "WORKSPACE")}
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
             raise Unknown("environment variable", name, known)
@@ -49,8 +56,16 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
             "RESTRIKE_STORE_LIMIT", environment.get("RESTRIKE_STORE_LIMIT") or "50G"
         ),
         workspace=Path(environment.get("RESTRIKE_WORKSPACE") or "."),
+        cells=environment.get("RESTRIKE_CELLS") or "",
         memory_limit_bytes=_memory(environment.get("RESTRIKE_MEMORY") or ""),
+        kernels=_kernels(environment.get("RESTRIKE_KERNELS") or "exact"),
     )
+
+
+def _kernels(text: str) -> str:
+    if text not in KERNEL_VARIANTS:
+        raise Unknown("kernel variant", text, KERNEL_VARIANTS, hint="Change RESTRIKE_KERNELS.")
+    return text
 
 
 def _memory(text: str) -> int | None:
