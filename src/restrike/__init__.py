@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from restrike.api import Model, load
+    from restrike.cards.adapters import Adapter
     from restrike.cards.request import Request
     from restrike.engine.engine import Engine
     from restrike.engine.requests import Cancellation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Adapter",
     "Asked",
     "Cancellation",
     "Cancelled",
@@ -47,6 +49,7 @@ __all__ = [
 
 _MODULES = {
     "restrike.api": ("Model", "load"),
+    "restrike.cards.adapters": ("Adapter",),
     "restrike.cards.request": ("Request",),
     "restrike.engine.engine": ("Engine",),
     "restrike.engine.requests": ("Cancellation",),

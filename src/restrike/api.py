@@ -5,10 +5,11 @@ Nothing here changes a request; the engine does the work and keeps what was load
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from restrike.cards.adapters import Adapter
 from restrike.cards.card import ModelCard
 from restrike.cards.registry import DEFAULT
 from restrike.cards.request import Request
@@ -44,6 +45,7 @@ class Options(TypedDict, total=False):
     sigmas: tuple[float, ...]
     image: str | Path | np.ndarray[Any, Any]
     call: Mapping[str, Any]
+    adapters: Sequence[str | Path | Adapter]
     exact: bool
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from restrike.cards.identity import adapted
+from restrike.cli.adapters import recorded_adapters
 from restrike.engine.versions import versions
 from restrike.errors import Refused
 
@@ -24,10 +26,15 @@ def differences(
     """
     made = source.provenance
     found = _versions(source, versions(resident.card.libraries))
-    weights = resident.weights(loop)
+    parts = [part.identity for part in recorded_adapters(source.path, made.arguments)]
+    weights = adapted(resident.weights(loop), parts)
     if weights == made.weights:
         return found
+    synced = ", ".join(
+        f"{name} synced to version {made.weight_versions[name]}" for name in made.weight_versions
+    )
     line = f"'{source.path}' was made with weights {made.weights}, card '{resident.address}' has {weights}"
+    line = f"{line} (it had {synced})" if synced else line
     if not card_is_given:
         raise Refused(f"{line}; name the card with --card to make it with these all the same")
     return (line, *found)

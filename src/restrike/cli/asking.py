@@ -16,6 +16,7 @@ from restrike.cards.registry import DEFAULT
 from restrike.cards.request import Request
 from restrike.cards.request_faults import COUNT_LIMIT
 from restrike.cli import values
+from restrike.cli.adapters import found_again
 from restrike.cli.options import Options
 from restrike.errors import Refused, Unknown
 from restrike.media import Provenance
@@ -84,7 +85,7 @@ def _check_here(name: str, source: Source) -> None:
 def request_of(options: Options, source: Source | None) -> Request:
     """The request; raises Refused for values that cannot be read."""
     said = _said(options)
-    recorded = _recorded(source) if source else {}
+    recorded = _recorded(source, said) if source else {}
     if source and "image" in source.provenance.arguments and "image" not in said:
         raise Refused(
             f"'{source.path}' was made from a picture, which it does not hold; give it with --image"
@@ -122,12 +123,13 @@ def _said(options: Options) -> dict[str, Any]:
         "sigmas": values.sigmas(options.sigmas) if options.sigmas else None,
         "image": _image(options),
         "call": values.settings(options.settings) or None,
+        "adapters": tuple(map(values.lora, options.lora)) or None,
         "exact": options.exact or None,
     }
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _recorded(source: Source) -> dict[str, Any]:
+def _recorded(source: Source, said: Mapping[str, Any]) -> dict[str, Any]:
     """A file's arguments as those of a request; what is missing in an older file is the card's default."""
     made, arguments = source.provenance, dict[str, Any](source.provenance.arguments)
     found = {name: arguments[name] for name in _AS_RECORDED if arguments.get(name) is not None}
@@ -145,6 +147,8 @@ def _recorded(source: Source) -> dict[str, Any]:
             raise Refused(
                 f"'{source.path}' was made with a '{name}' that it does not hold; it comes from Python"
             )
+    if "adapters" not in said:
+        found["adapters"] = found_again(source.path, arguments)
     return found | {"call": call, "seed": made.seed, "items": (made.item,)}
 
 

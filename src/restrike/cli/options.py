@@ -38,6 +38,15 @@ class Options:
     image: Annotated[
         Path | None, _option("--image", group=_WHAT, metavar="FILE", help="The picture to start from.")
     ] = None
+    lora: Annotated[
+        list[str],
+        _option(
+            "--lora",
+            group=_WHAT,
+            metavar="FILE[:STRENGTH]",
+            help="A LoRA: a file, a folder or a hub id; repeatable. COMPONENT=FILE sends it to one part.",
+        ),
+    ] = field(default_factory=list)
     size: Annotated[
         str | None, _option("--size", group=_WHAT, metavar="WxH", help="Width and height in pixels.")
     ] = None

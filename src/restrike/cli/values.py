@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+from restrike.cards.adapters import Adapter
 from restrike.errors import Refused
 
 
@@ -36,6 +38,32 @@ def settings(texts: list[str]) -> dict[str, Any]:
             raise Refused(f"setting '{key}' is given twice")
         found[key.strip()] = _json_or_word(key, value)
     return found
+
+
+def lora(text: str) -> Adapter:
+    """'style.safetensors:0.8', or 'transformer_2=style.safetensors' for one component; raises Refused.
+
+    A text that is a file's own name means that file, whatever is in it.
+    """
+    if Path(text).expanduser().is_file():
+        return Adapter(text)
+    component, equals, rest = text.partition("=")
+    if not equals or not component.isidentifier():
+        component, rest = "", text
+    location, colon, strength = rest.rpartition(":")
+    number = _number(strength) if colon else None
+    if number is None:
+        location, number = rest, 1.0
+    if not location:
+        raise Refused(f"LoRA '{text}' is not FILE or FILE:STRENGTH, such as style.safetensors:0.8")
+    return Adapter(location, number, component=component or None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _json_or_word(key: str, value: str) -> Any:
