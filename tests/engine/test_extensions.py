@@ -89,10 +89,10 @@ class NaNAt:
 
 
 class TestObservers:
-    def test_they_change_no_byte_and_no_call(self, engine: Engine) -> None:
-        observing = engine_with(StepTimes(), NonFinite(), Recorder())
-        with counted_forwards(engine) as plain, counted_forwards(observing) as observed:
-            assert bytes_of(observing, REQUEST) == bytes_of(engine, REQUEST)
+    def test_they_change_no_byte_and_no_call(self) -> None:
+        bare, observing = engine_with(), engine_with(StepTimes(), NonFinite(), Recorder())
+        with counted_forwards(bare) as plain, counted_forwards(observing) as observed:
+            assert bytes_of(observing, REQUEST) == bytes_of(bare, REQUEST)
         assert observed == plain == {"text_encoder": 2, "transformer": 32, "decoder": 2}
 
     def test_each_picture_has_its_own_memory(self) -> None:
@@ -199,7 +199,7 @@ class TestOnlookers:
             assert {item: str(content) for item, content in contents(made).items()} == alone
 
     def test_an_interceptor_is_no_onlooker(self, engine: Engine) -> None:
-        with pytest.raises(Refused, match="extension 'passing' answers in place of forwards"):
+        with pytest.raises(Refused, match="extension 'passing' does more than look"):
             engine.stream("digits", REQUEST, StreamOptions(observers=(Passing("passing"),)))  # type: ignore[arg-type]
 
     def test_one_that_the_engine_has_is_not_given_again(self) -> None:
@@ -235,12 +235,12 @@ class TestRefusals:
             Unknown, match=r"unknown extension 'step-time', did you mean 'step-times'\?"
         ) as one:
             extension("step-time")
-        assert "Known: non-finite, residual-skip, step-times." in one.value.message
+        assert "Known: early-exit, non-finite, residual-skip, step-times." in one.value.message
 
     def test_no_request_can_name_an_extension(self) -> None:
         assert not [part.name for part in fields(Request) if "extension" in part.name]
 
 
-@pytest.mark.parametrize("name", ["non-finite", "residual-skip", "step-times"])
+@pytest.mark.parametrize("name", ["early-exit", "non-finite", "residual-skip", "step-times"])
 def test_installed_extensions_are_found_by_name(name: str) -> None:
     assert extension(name).name == name

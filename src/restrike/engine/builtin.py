@@ -1,4 +1,4 @@
-"""The extensions that come with the engine: step times, non-finite values, residual skipping.
+"""The extensions that come with the engine: step times, non-finite values, residual skipping, early exit.
 
 They hold settings only; their memory is made by `begin` for each picture.
 """
@@ -104,3 +104,42 @@ class ResidualSkip:
     def report(self, memory: Residual) -> tuple[str, ...]:
         """How much was skipped."""
         return (f"{memory.skipped} of {memory.asked} forwards skipped",)
+
+
+@dataclass
+class Estimate:
+    """The clean latent that the last step foretold and its sigma, and how many steps were taken."""
+
+    clean: Tensor | None = None
+    sigma: float = 1.0
+    step: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class EarlyExit:
+    """Ends a picture when the clean latent that its steps foretell has settled.
+
+    A step foretells x - sigma v. It has settled when, at the pace of the last two steps, it would move by less
+    than `threshold` of itself on all the way that is left. A threshold of 0 never ends a picture.
+    """
+
+    threshold: float = 0.1
+    name: str = "early-exit"
+
+    def begin(self) -> Estimate:
+        """Nothing was foretold yet."""
+        return Estimate()
+
+    def enough(self, memory: Estimate, plan: StepPlan, outputs: Tensors) -> bool:
+        """Compare what this step foretells with what the one before it did."""
+        clean, last = plan.inputs["latent"] - plan.sigma * outputs["velocity"], memory.clean
+        left = plan.sigma / (memory.sigma - plan.sigma) if last is not None else 0.0
+        memory.clean, memory.sigma, memory.step, memory.total = clean, plan.sigma, plan.index + 1, plan.total
+        if last is None:
+            return False
+        return left * float((clean - last).norm() / clean.norm()) < self.threshold
+
+    def report(self, memory: Estimate) -> tuple[str, ...]:
+        """Where the picture ended."""
+        return (f"ended after {memory.step} of {memory.total} steps",)

@@ -1,4 +1,4 @@
-"""Extensions of an engine: observers that only look, interceptors that may replace a forward.
+"""Extensions of an engine: observers only look, interceptors may replace a forward, enders may end a picture.
 
 An extension is chosen when an engine is made, never by a request. Its memory is made anew for each picture,
 and dropped with it; an extension that keeps state anywhere else breaks interleaving.
@@ -78,14 +78,32 @@ class Interceptor(Protocol):
         ...
 
 
-Extension = Observer | Interceptor
+@runtime_checkable
+class Ender(Protocol):
+    """May end a picture before its last step, with the clean estimate that its loop has by then."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the extensions of an engine."""
+        ...
+
+    def begin(self) -> Any:
+        """The memory of one picture."""
+        ...
+
+    def enough(self, memory: Any, plan: StepPlan, outputs: Tensors) -> bool:
+        """Whether the picture may end after this step; asked at each, heeded from the middle one on."""
+        ...
+
+
+Extension = Observer | Interceptor | Ender
 
 
 @dataclass(kw_only=True)
 class ExtensionMemory:
     """All extension memory of one picture; lives and dies with its run.
 
-    An observer has one memory, an interceptor one for each expert and guidance branch.
+    An observer or an ender has one memory, an interceptor one for each expert and guidance branch.
     """
 
     extensions: tuple[Extension, ...]
@@ -116,6 +134,13 @@ class ExtensionMemory:
             if isinstance(extension, Observer):
                 extension.observe(self._memory(extension), plan, outputs, seconds)
 
+    def enough(self, plan: StepPlan, outputs: Tensors) -> bool:
+        """Whether an ender ends the picture after this step: never before half of the steps are done."""
+        done = plan.index + 1
+        enders = [each for each in self.extensions if isinstance(each, Ender)]
+        asked = [each.enough(self._memory(each), plan, outputs) for each in enders]
+        return any(asked) and plan.total <= 2 * done < 2 * plan.total
+
     def report(self) -> tuple[str, ...]:
         """All that the extensions have to say, each line under the name of its extension."""
         telling = {
@@ -139,22 +164,32 @@ def intercepting(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
     return tuple(e.name for e in extensions if isinstance(e, Interceptor))
 
 
+def changing(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
+    """The names of those that can change the result: with other answers, or by an earlier end."""
+    return (*altering(extensions), *(e.name for e in extensions if isinstance(e, Ender)))
+
+
+def acting(extensions: tuple[Extension, ...]) -> tuple[str, ...]:
+    """The names of those that do more than look."""
+    return tuple(e.name for e in extensions if isinstance(e, Interceptor | Ender))
+
+
 def checked(extensions: tuple[Extension, ...]) -> tuple[Extension, ...]:
     """The extensions themselves.
 
     Raises:
-        Refused: one neither observes nor intercepts, two have one name, or two alter the result.
+        Refused: one does nothing that extensions do, two have one name, or two alter the result.
     """
     for each in extensions:
-        if not isinstance(each, Observer | Interceptor):
-            raise Refused(f"{type(each).__name__} is no extension: it neither observes nor intercepts")
+        if not isinstance(each, Observer | Interceptor | Ender):
+            raise Refused(f"{type(each).__name__} is no extension: it neither observes, intercepts nor ends")
     names = [each.name for each in extensions]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise Refused(f"extension '{twice}' is given twice; use it once")
-    changing = altering(extensions)
-    if len(changing) > 1:
-        raise Refused(f"extensions {' and '.join(changing)} both alter the result; use one of them")
+    found = changing(extensions)
+    if len(found) > 1:
+        raise Refused(f"extensions {' and '.join(found)} both alter the result; use one of them")
     return extensions
 
 

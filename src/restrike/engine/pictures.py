@@ -14,8 +14,18 @@ from typing import Any
 
 import torch
 
-from restrike.engine.extensions import ExtensionMemory
-from restrike.loops.contract import Abandons, Loop, LoopContext, LoopOutput, Previews, StepPlan, Tensors
+from restrike.engine.extensions import Ender, ExtensionMemory
+from restrike.errors import Refused
+from restrike.loops.contract import (
+    Abandons,
+    Concludes,
+    Loop,
+    LoopContext,
+    LoopOutput,
+    Previews,
+    StepPlan,
+    Tensors,
+)
 
 ENCODE, PREVIEW, DECODE = "encode", "preview", "decode"
 """The phases of a picture beside its steps."""
@@ -50,7 +60,7 @@ class PictureRun:
             return self._plan
 
     def take(self, outputs: Tensors, seconds: float) -> None:
-        """Take what the planned step computed, in `seconds`, and show it to the observers."""
+        """Take what the planned step computed, in `seconds`, show it to the observers and ask the enders."""
         plan = self._plan
         if plan is None:
             raise RuntimeError("the loop has no further step")
@@ -58,6 +68,15 @@ class PictureRun:
             self.loop.advance(self._state, outputs)
         self._plan = None
         self.memory.observe(plan, outputs, seconds)
+        if self.memory.enough(plan, outputs):
+            self._conclude()
+
+    def _conclude(self) -> None:
+        if not isinstance(self.loop, Concludes):
+            ending = next(each.name for each in self.memory.extensions if isinstance(each, Ender))
+            raise Refused(f"extension '{ending}' cannot end this card's pictures early; leave it out")
+        with self.turn, torch.inference_mode():
+            self.loop.conclude(self._state)
 
     def preview(self) -> Any:
         """The picture as it looks now (THWC, uint8), or None when the loop shows none."""

@@ -140,6 +140,15 @@ class Previews(Protocol[State]):
 
 
 @runtime_checkable
+class Concludes(Protocol[State]):
+    """A loop that can end early with what it has."""
+
+    def conclude(self, state: State) -> None:
+        """Take the current estimate of the clean result as the result; there is no further step."""
+        ...
+
+
+@runtime_checkable
 class Notices(Protocol):
     """A loop, or the model in it, that has something to say of a request that it serves none the less."""
 

@@ -215,10 +215,17 @@ class DenoiseLoop:
 
     def preview(self, state: DenoiseState) -> np.ndarray[Any, Any]:
         """The current estimate of the clean latent, x - sigma v, as the model can show it cheaply."""
+        return self.model.preview(state.context, self._clean(state))
+
+    def conclude(self, state: DenoiseState) -> None:
+        """End here: the latent becomes the current estimate of the clean one, as a preview shows it."""
+        state.latent = self._clean(state)
+        state.index = len(state.trajectory.experts)
+
+    def _clean(self, state: DenoiseState) -> Tensor:
         if state.velocity is None:
-            return self.model.preview(state.context, state.latent)
-        sigma = state.trajectory.sigmas[state.index]
-        return self.model.preview(state.context, state.latent - sigma * state.velocity)
+            return state.latent
+        return state.latent - state.trajectory.sigmas[state.index] * state.velocity
 
     def finalize(self, state: DenoiseState) -> LoopOutput:
         """Decode the final latent; raises Refused when it is not finite, for that is no picture."""
