@@ -184,6 +184,7 @@ class Capturer:
         if entry.captured is not None:
             self._tally.evicted(reason.kind)
         entry.refuse(reason)
+        self._count_held()
 
     def _drop(self, entry: Entry, reason: str) -> None:
         if entry.captured is not None:

@@ -19,6 +19,10 @@ COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "_dtensor", "symm_
 # What reads a tensor on the host without being marked so: a branch on it; `tolist` and `numpy`.
 _HOST_READS = ("aten::is_nonzero", "aten::resolve_neg", "aten::_local_scalar_dense", "aten::item")
 
+# What a tensor made of host values, such as the 0 of `x[:, 0] = 0`, comes in by.
+_FRESH = "aten::lift_fresh"
+MOST_LITERAL = 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
@@ -89,7 +93,8 @@ class Inspection(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         named = _named(func, args, kwargs)
-        arguments = tuple((name, _plain(value)) for name, value in named.items())
+        shown = _values if func._schema.name == _FRESH else _plain
+        arguments = tuple((name, shown(value)) for name, value in named.items())
         self._operations.append(Operation(name=str(func), arguments=arguments))
         self._judge(func, named)
         drawing = _generators(named) if torch.Tag.nondeterministic_seeded in func.tags else None
@@ -111,7 +116,7 @@ class Inspection(TorchDispatchMode):
             self._fault(f"{func} reads a tensor on the host")
         elif torch.Tag.dynamic_output_shape in func.tags and not _is_plain_index(name, named):
             self._fault(f"{func} gives a result whose size depends on data")
-        elif name == "aten::lift_fresh":
+        elif name == _FRESH and not all(map(_is_literal, named.values())):
             self._fault("a tensor is made from host values inside the step")
         written = {each.name for each in func._schema.arguments if _writes(each)}
         for argument, value in named.items():
@@ -123,7 +128,7 @@ class Inspection(TorchDispatchMode):
         if storage in self._given:
             if writes:
                 self._fault(f"{func} writes into {self._given[storage]}")
-        elif storage not in self._meter and tensor.numel() and func._schema.name != "aten::lift_fresh":
+        elif storage not in self._meter and tensor.numel() and func._schema.name != _FRESH:
             shape = "x".join(map(str, tensor.shape)) or "0-d"
             self._fault(
                 f"{func} reads as {argument} a tensor ({shape}, {_short(tensor.dtype)}) that is neither an "
@@ -219,6 +224,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(map(_plain, value))
     return value if not isinstance(value, torch.Generator) else "generator"
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether a tensor is as good as a number in the code: small, and where no copy brings it to a device."""
+    return isinstance(value, Tensor) and value.device.type == "cpu" and value.numel() <= MOST_LITERAL
+
+
+def _values(value: Any) -> Any:
+    return (str(value.dtype), str(value.tolist())) if _is_literal(value) else _plain(value)
 
 
 def _short(dtype: torch.dtype) -> str:
