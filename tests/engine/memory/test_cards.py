@@ -1,4 +1,4 @@
-"""Real cards under a limit: what moves and comes back changes no picture, and its identity is that of its bytes."""
+"""Real cards under a limit: what moves and comes back changes no picture, and is what it says it is."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from torch import nn
@@ -62,7 +64,7 @@ def test_what_is_used_in_a_turn_stays_until_it_ends() -> None:
         for part in (a, b):
             room.residency.use(part)
         with pytest.raises(
-            Shortfall, match="component 'c' of card 'card' needs 1.1 kB on cpu and 0 bytes of 2.2"
+            Shortfall, match=r"component 'c' of card 'card' needs 1\.1 kB on cpu and 0 bytes of 2\.2"
         ):
             room.residency.use(c)
     room.residency.use(c)
@@ -99,6 +101,23 @@ def test_memory_that_somebody_still_holds_is_not_taken_for_free() -> None:
         room.residency.use(b)
     del kept
     room.residency.use(b)
+
+
+def test_a_module_that_holds_itself_in_a_cycle_is_freed_when_it_matters() -> None:
+    room = Room(1)
+
+    def cyclic() -> nn.Module:
+        module = layer()
+        vars(module)["itself"] = module
+        return module
+
+    gc.disable()
+    try:
+        room.residency.use(room.part("cyclic", load=cyclic))
+        room.residency.use(room.part("b"))
+    finally:
+        gc.enable()
+    assert room.names == {"b"}
 
 
 def test_whoever_keeps_tensors_is_told_before_they_go() -> None:

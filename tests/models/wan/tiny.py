@@ -25,7 +25,8 @@ class TinyWan:
     """What kind of checkpoint to write; the default is Wan 2.1 text to video.
 
     `boundary_ratio` makes it one of two experts, `image` an image to video pipeline, with a CLIP encoder
-    when `image_tokens`; `expand_timesteps` makes it the TI2V kind.
+    when `image_tokens`; `expand_timesteps` makes it the TI2V kind. A large `ffn_width` makes its transformers
+    large at little cost in time.
     """
 
     boundary_ratio: float | None = None
@@ -33,6 +34,7 @@ class TinyWan:
     image: bool = False
     image_tokens: bool = False
     layers: int = 2
+    ffn_width: int = 32
     seed: int = 0
 
     @property
@@ -136,7 +138,7 @@ def _transformer(kind: TinyWan) -> Any:
         out_channels=LATENT_CHANNELS,
         text_dim=TEXT_WIDTH,
         freq_dim=256,
-        ffn_dim=32,
+        ffn_dim=kind.ffn_width,
         num_layers=kind.layers,
         cross_attn_norm=True,
         qk_norm="rms_norm_across_heads",

@@ -6,6 +6,7 @@ of weights that it could not bring back.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections import Counter
@@ -268,7 +269,7 @@ class Residency:
             except Shortfall:
                 # The guess was too low, and nothing else may go.
                 self._put_away(part, "larger than its files")
-                raise
+                raise self._shortfall(part.size_bytes, str(part)) from None
 
     def _fetch(self, part: Part) -> None:
         assert self._host is not None
@@ -291,6 +292,9 @@ class Residency:
         while self.budget.free_bytes < size_bytes:
             idle = [part for part in self._evictable() if part is not keep]
             if not idle:
+                gc.collect()  # Modules that hold themselves in a cycle are gone only now.
+                if self.budget.free_bytes >= size_bytes:
+                    return
                 raise self._shortfall(size_bytes, what)
             least = min(idle, key=lambda part: part.priority)
             self._age = max(self._age, least.priority)
