@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, product, zip_longest
 from typing import Any
 
@@ -16,6 +16,7 @@ from restrike.engine.pictures import PictureRun
 from restrike.errors import Refused
 from restrike.loops.contract import LoopContext, StepPlan, Tensors
 from restrike.loops.denoise import DenoiseLoop, DenoiseState
+from restrike.loops.ops import TORCH_OPS, StepOps
 
 from .tiny import Denoiser, Driver, TinyModel, components, finished, step
 
@@ -307,3 +308,40 @@ def test_nothing_is_written_on_the_modules() -> None:
         assert set(vars(module)) == attributes[name]
         assert_same(dict(module.state_dict()), before[name])
     assert isinstance(driver.modules["noisy"], Denoiser)
+
+
+# The ops that steps compute with.
+
+
+@pytest.mark.parametrize(
+    ("way", "used"),
+    [
+        ({"solver": "euler", "guidance_mode": "cfg"}, {"guided_euler": 6}),
+        ({"solver": "euler", "guidance_mode": "batched"}, {"guided_euler": 6}),
+        ({"solver": "euler", "guidance_mode": "none"}, {}),
+        ({"solver": "euler", "guidance_mode": "cfg", "guidance_every": 2}, {}),
+        ({"solver": "sde", "guidance_mode": "cfg"}, {"sde_step": 5, "guided_euler": 1}),
+        ({"solver": "unipc", "guidance_mode": "cfg"}, {}),
+    ],
+    ids=str,
+)
+def test_steps_compute_with_the_ops_of_their_context(way: dict[str, Any], used: dict[str, int]) -> None:
+    seen: Counter[str] = Counter()
+
+    def counting(name: str, op: Any) -> Any:
+        def call(*arguments: Tensor) -> Any:
+            seen[name] += 1
+            return op(*arguments)
+
+        return call
+
+    driver = Driver()
+    run = driver.start(**way)
+    ops = StepOps(
+        guided_euler=counting("guided_euler", TORCH_OPS.guided_euler),
+        sde_step=counting("sde_step", TORCH_OPS.sde_step),
+    )
+    run.context = replace(run.context, ops=ops)
+    latent = finished(run)
+    assert seen == used
+    assert torch.equal(latent, driver.latent(**way))

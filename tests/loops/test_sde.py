@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Normal
 
+from restrike.loops.ops import TORCH_OPS
 from restrike.loops.schedule import flow_schedule
 from restrike.loops.solvers.base import Solver, SolverStep
 from restrike.loops.solvers.euler import Euler
@@ -81,7 +82,7 @@ def test_a_wrong_drift_would_be_seen_by_that() -> None:
     class Undrifted(FlowSDE):
         """Adds the noise and leaves out the drift that makes up for it."""
 
-        def plan(self, schedule, device):  # type: ignore[no-untyped-def]
+        def plan(self, schedule, device, ops=TORCH_OPS):  # type: ignore[no-untyped-def]
             return tuple(
                 SolverStep(
                     structure=noisy.structure,

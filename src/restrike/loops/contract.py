@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from restrike.cards.request import Arguments
+from restrike.loops.ops import TORCH_OPS, StepOps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +48,7 @@ class LoopContext:
     it on first use; `shared` is memory for what all pictures of the request have in common (the encoded
     prompt), filled by whoever needs it first; `features` outlive the request. `apart` gives a context for
     work whose components may leave the device when it ends, though the call that it is part of goes on.
+    `ops` are what steps compute with.
     """
 
     arguments: Arguments
@@ -56,6 +58,7 @@ class LoopContext:
     shared: dict[str, Any] = field(default_factory=dict)
     features: Features = computed
     apart: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ops: StepOps = TORCH_OPS
 
 
 @dataclass(frozen=True, kw_only=True)

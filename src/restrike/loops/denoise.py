@@ -15,7 +15,7 @@ from torch import Tensor
 from restrike.cards.request import Arguments
 from restrike.errors import Refused
 from restrike.loops.contract import Forward, LoopContext, LoopOutput, Notices, StepPlan, Tensors
-from restrike.loops.guidance import SCALE, GuidancePolicy, GuidanceStep, structure_of
+from restrike.loops.guidance import SCALE, GuidancePolicy, GuidanceStep, pair_of, structure_of
 from restrike.loops.noise import item_generator, normal
 from restrike.loops.schedule import TRAIN_TIMESTEPS, Schedule
 from restrike.loops.solvers.base import Solver, SolverStep, scalar
@@ -69,6 +69,9 @@ class DenoiseStep:
     def __call__(self, forward: Forward, inputs: Tensors) -> dict[str, Tensor]:
         """Run the branches, combine them, update the latent."""
         latent = inputs["latent"]
+        branches, update = pair_of(self.guidance), self.solver.apply_guided
+        if branches is not None and update is not None:
+            return update(latent, *branches(forward, inputs), inputs[SCALE], inputs)
         velocity, kept = self.guidance(lambda *call: forward(*call).to(latent.dtype), inputs)
         updated = self.solver.apply(latent, velocity, inputs)
         return {"velocity": velocity, **kept, **updated}
@@ -147,7 +150,7 @@ class DenoiseLoop:
             experts=experts,
             scales={e: scalar(s, device) for e, s in zip(experts, scales, strict=True)},
             guidance=guidance,
-            solver=solver.plan(schedule, device),
+            solver=solver.plan(schedule, device, context.ops),
             conditioning={key: self._conditioning(context, *key) for key in sorted(branches)},
         )
 

@@ -6,7 +6,7 @@ a batch as on one item: what is 0-d alone comes as a column (N, 1, ..., 1).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,10 +69,12 @@ class Classic:
 
     def __call__(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
         """v = v_uncond + scale (v_cond - v_uncond)."""
+        return _guided(*self.pair(forward, inputs), inputs[SCALE], self.keeps_delta)
+
+    def pair(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, Tensor]:
+        """The velocities of both branches, not yet combined."""
         conditional = forward("cond", branch_inputs("cond", inputs))
-        unconditional = forward("uncond", branch_inputs("uncond", inputs))
-        delta = conditional - unconditional
-        return unconditional + inputs[SCALE] * delta, {DELTA: delta} if self.keeps_delta else {}
+        return conditional, forward("uncond", branch_inputs("uncond", inputs))
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,22 @@ class Batched:
     reads: tuple[str, ...] = (SCALE,)
 
     def __call__(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
-        """v = v_uncond + scale (v_cond - v_uncond); shapes of both branches must agree."""
+        """v = v_uncond + scale (v_cond - v_uncond)."""
+        return _guided(*self.pair(forward, inputs), inputs[SCALE], self.keeps_delta)
+
+    def pair(self, forward: Forward, inputs: Tensors) -> tuple[Tensor, Tensor]:
+        """The velocities of both branches, not yet combined; the branches' shapes must agree."""
         cond, uncond = branch_inputs("cond", inputs), branch_inputs("uncond", inputs)
         both = {name: torch.cat([cond[name], uncond[name]]) for name in cond}
         conditional, unconditional = forward("cond+uncond", both).chunk(2)
-        delta = conditional - unconditional
-        return unconditional + inputs[SCALE] * delta, {DELTA: delta} if self.keeps_delta else {}
+        return conditional, unconditional
+
+
+def _guided(
+    conditional: Tensor, unconditional: Tensor, scale: Tensor, keeps_delta: bool
+) -> tuple[Tensor, dict[str, Tensor]]:
+    delta = conditional - unconditional
+    return unconditional + scale * delta, {DELTA: delta} if keeps_delta else {}
 
 
 @dataclass(frozen=True)
@@ -161,3 +173,11 @@ class GuidancePolicy:
 def structure_of(step: GuidanceStep) -> tuple[Hashable, ...]:
     """What of a guidance step decides which kernels run."""
     return (type(step).__name__.lower(), step.branches, getattr(step, "keeps_delta", False))
+
+
+def pair_of(step: GuidanceStep) -> Callable[[Forward, Tensors], tuple[Tensor, Tensor]] | None:
+    """What gives both branches of a step that combines two and keeps nothing of them; None for all others.
+
+    Such a step can be one op with the solver's update.
+    """
+    return step.pair if isinstance(step, Classic | Batched) and not step.keeps_delta else None

@@ -38,9 +38,14 @@ def sde_step(
     log_norm: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The next latent, mean + deviation noise with mean = keep x + move v, and its log-density (N,)."""
-    mean = latent * keep + velocity * move
+    mean = moved_mean(latent, velocity, keep, move)
     sample = mean + deviation * noise
     return sample, log_density(sample, mean, deviation, log_norm)
+
+
+def moved_mean(latent: Tensor, velocity: Tensor, keep: Tensor, move: Tensor) -> Tensor:
+    """keep x + move v."""
+    return latent * keep + velocity * move
 
 
 def log_density(sample: Tensor, mean: Tensor, deviation: Tensor, log_norm: Tensor) -> Tensor:

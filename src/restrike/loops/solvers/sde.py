@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
+from restrike.loops.ops import TORCH_OPS, SdeStep, StepOps, log_density, moved_mean
 from restrike.loops.schedule import Schedule
 from restrike.loops.solvers.base import SolverStep, Tensors, scalar
-from restrike.loops.solvers.euler import euler_update
+from restrike.loops.solvers.euler import euler_step
 
 
 @dataclass(frozen=True)
@@ -32,47 +34,48 @@ class FlowSDE:
     name: str = "sde"
     noise_level: float = 0.7
 
-    def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
+    def plan(
+        self, schedule: Schedule, device: torch.device, ops: StepOps = TORCH_OPS
+    ) -> tuple[SolverStep, ...]:
         """Stochastic steps, and a closing deterministic one."""
         sigmas = [float(sigma) for sigma in schedule.sigmas]
-        steps = [self._step(sigma, following, device) for sigma, following in pairwise(sigmas[:-1])]
-        dt = scalar(sigmas[-1] - sigmas[-2], device)
-        return (*steps, SolverStep(structure=("euler",), coefficients={"dt": dt}, apply=euler_update))
+        apply = partial(sde_update, ops.sde_step)
+        steps = [
+            SolverStep(
+                structure=(self.name,),
+                coefficients={name: scalar(value, device) for name, value in numbers.items()},
+                apply=apply,
+                stochastic=True,
+            )
+            for numbers in (self._numbers(*pair) for pair in pairwise(sigmas[:-1]))
+        ]
+        return (*steps, euler_step(scalar(sigmas[-1] - sigmas[-2], device), ops))
 
-    def _step(self, sigma: float, following: float, device: torch.device) -> SolverStep:
+    def _numbers(self, sigma: float, following: float) -> dict[str, float]:
         dt = following - sigma
         inside = sigma if sigma < 1 else following
         scale = self.noise_level * math.sqrt(inside / (1 - inside))
         deviation = scale * math.sqrt(-dt)
-        numbers = {
+        return {
             "keep": 1 + scale**2 / (2 * sigma) * dt,
             "move": (1 + scale**2 * (1 - sigma) / (2 * sigma)) * dt,
             "deviation": deviation,
             "log_norm": -math.log(deviation) - 0.5 * math.log(2 * math.pi),
         }
-        coefficients = {name: scalar(value, device) for name, value in numbers.items()}
-        return SolverStep(
-            structure=(self.name,), coefficients=coefficients, apply=sde_update, stochastic=True
-        )
 
 
 def sde_mean(latent: Tensor, velocity: Tensor, inputs: Tensors) -> Tensor:
     """The mean of the Gaussian from which the next latent is drawn."""
-    return latent * inputs["keep"] + velocity * inputs["move"]
+    return moved_mean(latent, velocity, inputs["keep"], inputs["move"])
 
 
 def log_prob(sample: Tensor, mean: Tensor, inputs: Tensors) -> Tensor:
-    """The log-density of each item of `sample` (shape (N,), float32), averaged over its elements.
-
-    An average, so that it is free of size.
-    """
-    squared = ((sample - mean) / inputs["deviation"]) ** 2
-    density = inputs["log_norm"] - 0.5 * squared
-    return density.mean(dim=tuple(range(1, density.ndim)))
+    """The log-density of each item of `sample` (shape (N,), float32); see `log_density`."""
+    return log_density(sample, mean, inputs["deviation"], inputs["log_norm"])
 
 
-def sde_update(latent: Tensor, velocity: Tensor, inputs: Tensors) -> dict[str, Tensor]:
+def sde_update(op: SdeStep, latent: Tensor, velocity: Tensor, inputs: Tensors) -> dict[str, Tensor]:
     """Draw the next latent with the given noise, and say how likely it was."""
-    mean = sde_mean(latent, velocity, inputs)
-    sample = mean + inputs["deviation"] * inputs["noise"]
-    return {"latent": sample, "log_prob": log_prob(sample, mean, inputs)}
+    coefficients = (inputs[name] for name in ("keep", "move", "deviation", "log_norm"))
+    sample, density = op(latent, velocity, inputs["noise"], *coefficients)
+    return {"latent": sample, "log_prob": density}

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from restrike.loops.ops import TORCH_OPS, StepOps
 from restrike.loops.schedule import Schedule
 from restrike.loops.solvers.base import SolverStep, Tensors
 
@@ -32,7 +33,9 @@ class UniPC:
     lower_order_final: bool = True
     uncorrected: tuple[int, ...] = ()
 
-    def plan(self, schedule: Schedule, device: torch.device) -> tuple[SolverStep, ...]:
+    def plan(
+        self, schedule: Schedule, device: torch.device, ops: StepOps = TORCH_OPS
+    ) -> tuple[SolverStep, ...]:
         """Orders rise from 1 at the start and, if so set, fall to 1 at the end.
 
         Pure noise, sigma 1, has a log-SNR of minus infinity, from which no finite step leads. UniPC alone
