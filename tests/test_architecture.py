@@ -18,7 +18,10 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LINES_HARD, LINES_SOFT = 450, 400
 FUNCTION_HARD, FUNCTION_SOFT = 60, 40
 # Imported by `restrike --help`, a listing of cards or a look into a file: no torch there.
-LIGHT = ("errors.py", "__main__.py", "keys", "store", "media", "cards", "cli", "workflow", "models/*/card.py")
+LIGHT = (
+    *("errors.py", "__main__.py", "keys", "store", "media", "cards", "cli", "workflow", "models/*/card.py"),
+    *("mint/cell", "mint/store"),
+)
 HEAVY = ("torch", "diffusers", "transformers", "huggingface_hub", "scipy", "sklearn")
 
 

@@ -71,7 +71,7 @@ def list_keys(options: ListOptions) -> None:
     """List the keys that are known here, and which of them are trusted."""
     from restrike.cli.cells import open_cells
 
-    found = open_cells().ring.keys()
+    found = open_cells().ring.known()
     if options.json:
         typer.echo(jsons.dumps({"keys": [_described(key) for key in found]}, indent=2))
         return
@@ -114,7 +114,7 @@ def _text(given: str) -> str:
             return file.read(200).decode("ascii")
     except UnicodeDecodeError as error:
         raise Refused(f"'{given}' holds no public key") from error
-    except FileNotFoundError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise Refused(f"'{given}' is neither a public key (ed25519:...) nor a file with one") from error
     except OSError as error:
         raise typed(error) from error

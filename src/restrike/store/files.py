@@ -80,7 +80,9 @@ def _replace(target: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         raise typed(error) from error
     finally:
-        partial.unlink(missing_ok=True)
+        # What fails here has failed above, and that is what is told.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def _reflinked(source: int, target: int) -> bool:

@@ -57,7 +57,10 @@ def _sections(data: bytes) -> tuple[list[_Section], int]:
         kind = struct.unpack_from("<I", data, place + 4)[0]
         start, size, link = struct.unpack_from("<QQI", data, place + 24)
         sections.append(_Section(kind=kind, offset=start, size=size, link=link))
-    return sections, offset + entry_size * count
+    end = offset + entry_size * count
+    if end > len(data):
+        raise ValueError("the section table is cut short")
+    return sections, end
 
 
 def _symbols(data: bytes, table: _Section, sections: list[_Section]) -> Iterator[tuple[bytes, int]]:

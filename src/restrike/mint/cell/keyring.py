@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from restrike.errors import NotFound, Refused, Unknown, typed
+from restrike.errors import NotFound, Refused, RestrikeError, Unknown, typed
 from restrike.mint.cell.signing import PublicKey, Signer
 from restrike.store.files import sync_folder, write_file
 
@@ -114,18 +114,18 @@ class Keyring:
 
     def find(self, fingerprint: str) -> KnownKey:
         """The key whose fingerprint begins so; raises NotFound for none, Refused for several."""
-        found = [key for key in self.keys() if key.public.fingerprint.startswith(fingerprint.lower())]
+        found = [key for key in self.known() if key.public.fingerprint.startswith(fingerprint.lower())]
         if not found:
             raise NotFound(f"no key here has a fingerprint that begins with '{fingerprint}'")
         if len(found) > 1:
             raise Refused(f"several fingerprints begin with '{fingerprint}'; give more digits")
         return found[0]
 
-    def keys(self) -> tuple[KnownKey, ...]:
+    def known(self) -> tuple[KnownKey, ...]:
         """All keys that were ever trusted here, by name."""
-        return tuple(sorted(self._known(), key=lambda key: (key.name, key.public.fingerprint)))
+        return tuple(sorted(self._read(), key=lambda key: (key.name, key.public.fingerprint)))
 
-    def _known(self) -> Iterator[KnownKey]:
+    def _read(self) -> Iterator[KnownKey]:
         for path in self._trusted.glob("*.json"):
             fields = _fields(path)
             name, public = str(fields.get("name")), PublicKey.parse(str(fields.get("public")))
@@ -137,8 +137,10 @@ class Keyring:
         return str(_fields(path).get("reason", "")) if path.exists() else None
 
     def _is_own(self, name: str, public: PublicKey) -> bool:
-        with suppress(OSError, Refused):
-            return _loaded(self._private(name)).public == public
+        path = self._private(name)
+        # Of a file that this user cannot read, nothing is known: it signs for another.
+        with suppress(RestrikeError):
+            return path.exists() and _loaded(path).public == public
         return False
 
     def _names(self) -> list[str]:

@@ -58,6 +58,9 @@ class ManifestFacts:
     phases: tuple[Phase, ...]
     proof: Proof | None
 
+    def __post_init__(self) -> None:
+        Digest(self.graph)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Member:

@@ -7,6 +7,7 @@ that was interrupted moves only the rest, and nobody sees half a cell. Nothing t
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from restrike.store.blobs import Blobs, Damaged
 from restrike.store.files import write_file
 
 PIECE_BYTES = 4 << 20
+_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class Tier:
             except FileNotFoundError:
                 return ()
         stems = sorted(name.rpartition("/")[2] for name in names)
-        return tuple(Digest(stem) for stem in stems if len(stem) == 64)
+        return tuple(Digest(stem) for stem in stems if _NAME.fullmatch(stem))
 
     def has(self, key: Digest) -> bool:
         """Whether a cell is listed."""
