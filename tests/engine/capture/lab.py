@@ -1,4 +1,4 @@
-"""A bench for captures: a small real module, steps planned on it one after the other, each compared with eager."""
+"""A bench for captures: a small real module, and steps planned on it, each compared with eager."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def backend_named(name: str) -> Backend:
 
 
 class Denoiser(nn.Module):
-    """A residual block with everything that a graph meets: views, a norm, attention, a buffer, a broadcast."""
+    """A residual block with all that a graph meets: views, a norm, attention, a buffer, a broadcast."""
 
     shift: Tensor
 
@@ -119,7 +119,8 @@ class Lab:
             step = self.eager(plan, module)
             given = {name: each.clone() for name, each in plan.inputs.items()}
             stepped = self.capturer.run(SCOPE, plan, module or self.module, step)
-            assert difference(step(given), stepped.outputs) is None
+            differs = difference(step(given), stepped.outputs)
+            assert differs is None, differs
         return stepped.broke
 
     def told(self, compute: Compute = euler, count: int = 1, **changes: Any) -> list[str]:
