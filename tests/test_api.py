@@ -141,3 +141,23 @@ def test_random_state_of_the_process_is_left_alone(model: restrike.Model) -> Non
     before = torch.random.get_rng_state()
     model.generate("a seven", steps=2, solver="sde")
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_submit_runs_beside_the_caller(model: restrike.Model) -> None:
+    job = model.submit("a seven", seed=7, steps=3, id="mine", preview_every=1)
+    made = job.result()
+    assert (job.id, made.seed) == ("mine", 7)
+    alone = model.generate("a seven", seed=7, steps=3)
+    assert made.picture.frames_THWC.tobytes() == alone.picture.frames_THWC.tobytes()
+
+
+def test_submitted_work_can_be_cancelled_and_closed() -> None:
+    model = restrike.load("digits", device="cpu", batch_limit=2)
+    job = model.submit("a seven", seed=7, items=tuple(range(500)))
+    assert job.cancel()
+    with pytest.raises(restrike.Cancelled):
+        job.result()
+    model.close()
+    with pytest.raises(restrike.Refused, match="closed"):
+        model.submit("a seven")
+    assert model.generate("a seven", seed=7).seed == 7

@@ -75,6 +75,25 @@ def test_json_is_one_object_that_says_everything(restrike: Restrike) -> None:
     assert outcome.json["notices"] == []
 
 
+def test_pictures_made_at_once_are_written_in_order(restrike: Restrike) -> None:
+    outcome = restrike(*SEVEN, "--json", "-n", "3", "--batch", "2", "--native")
+    assert [file["item"] for file in outcome.json["files"]] == [0, 1, 2]
+    assert outcome.json["notices"] == []
+
+
+def test_a_batch_that_cannot_be_is_a_notice(restrike: Restrike) -> None:
+    outcome = restrike(*SEVEN, "--json", "-n", "2", "--batch", "2", "--exact")
+    assert outcome.json["notices"] == [
+        "its pictures are made one after the other and not as a batch: the request is exact"
+    ]
+
+
+def test_a_batch_of_none_is_refused(restrike: Restrike) -> None:
+    outcome = restrike(*SEVEN, "--batch", "0")
+    assert outcome.code == 2
+    assert "a batch limit of 0 is below 1" in outcome.err
+
+
 def test_an_unknown_word_is_a_notice_on_stderr_and_in_json(restrike: Restrike) -> None:
     outcome = restrike("generate", "a purple seven", "--card", "digits", "--json")
     assert outcome.code == 0

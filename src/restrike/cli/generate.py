@@ -59,6 +59,7 @@ def _engine(options: Options) -> Engine:
         extensions=tuple(extension(name) for name in options.extension),
         trust_remote_code=options.trust_remote_code,
         capture=capture,
+        batch_limit=1 if options.batch is None else options.batch,
     )
 
 

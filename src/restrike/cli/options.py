@@ -147,6 +147,15 @@ class Options:
             "--capture", group=_MACHINE, metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda."
         ),
     ] = None
+    batch: Annotated[
+        int | None,
+        _option(
+            "--batch",
+            group=_MACHINE,
+            metavar="N",
+            help="Make up to N pictures at once; the same within a tolerance.",
+        ),
+    ] = None
     extension: Annotated[
         list[str],
         _option("--extension", group=_MACHINE, metavar="NAME", help="An installed extension; repeatable."),

@@ -15,11 +15,13 @@ import torch
 
 from restrike.cards import registry
 from restrike.cards.card import LoopSpec, ModelCard
-from restrike.cards.identity import WeightIdentity
+from restrike.cards.identity import WeightIdentity, WeightStamp, stamp_of
 from restrike.cards.request import Arguments, Request, resolve
+from restrike.engine.capture.choice import checked_mode
+from restrike.engine.capture.request import RequestCapture
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
-from restrike.engine.extensions import Extension, Observer, altering, checked, intercepting
+from restrike.engine.extensions import Extension, Observer, acting, changing, checked
 from restrike.engine.features import CardFeatures, FeatureCache
 from restrike.engine.memory.admission import AdmissionGate
 from restrike.engine.memory.residency import Residency, Snapshot, residency_on
@@ -46,6 +48,8 @@ class Engine:
     Of submitted requests up to `concurrency` run side by side.
     `memory_limit_bytes` is what it may use of each device's memory; by default RESTRIKE_MEMORY, else all
     that is free there when its first card is loaded.
+    `capture` says how steps are replayed as graphs: "auto" where that pays, "off", or "tape" or "cuda" by
+    name.
     """
 
     def __init__(
@@ -58,13 +62,15 @@ class Engine:
         batch_limit: int = 1,
         concurrency: int = 8,
         memory_limit_bytes: int | None = None,
+        capture: str = "auto",
     ) -> None:
         if batch_limit < 1:
-            raise Refused(f"batch_limit {batch_limit} is below 1; 1 runs every step alone")
+            raise Refused(f"a batch limit of {batch_limit} is below 1; 1 runs every step alone")
         if concurrency < 1:
             raise Refused(f"concurrency {concurrency} is below 1; 1 runs submitted requests one by one")
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
+        self._capture = checked_mode(capture)
         self._extensions = checked(extensions)
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
@@ -96,6 +102,7 @@ class Engine:
                     placement,
                     self._residency(placement.device),
                     trust_remote_code=self._trust_remote_code,
+                    capture=self._capture,
                 )
             return self._residents[asked]
 
@@ -195,6 +202,16 @@ class Engine:
         """What the weights of a component are now: base, sync version, adapters that are fused into it."""
         return self.load(card).held.version_of(component)
 
+    def stamp_of(self, card: ModelCard) -> WeightStamp:
+        """The weights that a card can read here, loaded or not; raises as `cards.identity.stamp_of`."""
+        resident = self._residents.get(card)
+        return stamp_of(card) if resident is None else stamp_of(card, resident.held.now)
+
+    def is_synced(self, card: ModelCard) -> bool:
+        """Whether this engine holds other weights of a card than its files do."""
+        resident = self._residents.get(card)
+        return resident is not None and resident.held.synced
+
     def sync(self, card: str | ModelCard, component: str, source: Source, version: int) -> WeightIdentity:
         """Replace the weights of a component by tensors or safetensors files, all or nothing.
 
@@ -222,6 +239,8 @@ class Engine:
         resident = self.load(card)
         spec, arguments = resolve(resident.card, request)
         self._admit_extensions(resident, spec, arguments)
+        capture = RequestCapture(capturer=resident.capturer, card=resident.card.name, spec=spec)
+        capture.check()
         return ReadyRequest(
             resident=resident,
             spec=spec,
@@ -230,29 +249,24 @@ class Engine:
             extensions=checked((*self._extensions, *_observing(options))),
             preview_every=options.preview_every,
             cancellation=options.cancellation or Cancellation(),
-            abreast=self._abreast(spec, arguments),
+            batch_limit=self._batch_limit,
+            capture=capture,
         )
 
-    def _abreast(self, spec: LoopSpec, arguments: Arguments) -> int:
-        alone = arguments.exact or spec.opaque or intercepting(self._extensions)
-        return 1 if alone else self._batch_limit
-
     def _admit_extensions(self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments) -> None:
-        if arguments.exact and altering(self._extensions):
-            changing = altering(self._extensions)[0]
-            raise Refused(f"an exact request cannot run on an engine with extension '{changing}'")
-        if spec.opaque and intercepting(self._extensions):
-            name, card = intercepting(self._extensions)[0], resident.card.name
+        if arguments.exact and changing(self._extensions):
+            name = changing(self._extensions)[0]
+            raise Refused(f"an exact request cannot run on an engine with extension '{name}'")
+        if spec.opaque and acting(self._extensions):
+            name, card = acting(self._extensions)[0], resident.card.name
             raise Refused(
                 f"extension '{name}' cannot act on card '{card}': its steps are opaque; leave it out"
             )
 
 
 def _observing(options: StreamOptions) -> tuple[Observer, ...]:
-    for name in intercepting(options.observers):
-        raise Refused(
-            f"extension '{name}' answers in place of forwards; give it to the engine, to all requests"
-        )
+    for name in acting(options.observers):
+        raise Refused(f"extension '{name}' does more than look; give it to the engine, to all requests")
     return options.observers
 
 

@@ -30,7 +30,8 @@ from restrike.engine.events import (
     Stopped,
     Succeeded,
 )
-from restrike.engine.extensions import Extension, ExtensionMemory, Observer
+from restrike.engine.extensions import Extension, ExtensionMemory, Observer, intercepting
+from restrike.engine.kernels.ops import STEP_OPS
 from restrike.engine.memory.peaks import Phase, form_of, step_phase
 from restrike.engine.pictures import PictureRun
 from restrike.engine.resident import ResidentCard
@@ -125,13 +126,23 @@ class ReadyRequest:
     preview_every: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
     features: Features = computed
-    abreast: int = 1
-    """How many of its pictures stand before a step at the same time."""
+    batch_limit: int = 1
+    """How many steps of different pictures its engine computes as one."""
 
     @property
     def ask(self) -> Ask:
         """What it asks the gates."""
         return Ask(resident=self.resident, spec=self.spec, arguments=self.arguments)
+
+    @property
+    def alone(self) -> str | None:
+        """Why its steps share no forward with others, None when they may."""
+        if self.arguments.exact:
+            return "the request is exact"
+        if self.spec.opaque:
+            return f"card '{self.resident.card.name}' runs its steps itself"
+        answering = intercepting(self.extensions)
+        return f"extension '{answering[0]}' may answer in place of the model" if answering else None
 
     def step_phase(self, plan: StepPlan) -> AbstractContextManager[None]:
         """What is entered around a step of this request, or of several as one, under the device's turn."""
@@ -174,10 +185,13 @@ class ReadyRequest:
         loop = self.resident.loop(self.spec)
         for message in loop.notices(self.arguments) if isinstance(loop, Notices) else ():
             yield made.noticed(Noticed(message=message))
+        if self.alone and min(self.batch_limit, len(self.arguments.items)) > 1:
+            message = f"its pictures are made one after the other and not as a batch: {self.alone}"
+            yield made.noticed(Noticed(message=message))
         shared: dict[str, Any] = {}
-        items = self.arguments.items
-        for start in range(0, len(items), self.abreast):
-            runs = [self._run(item, shared) for item in items[start : start + self.abreast]]
+        items, abreast = self.arguments.items, 1 if self.alone else self.batch_limit
+        for start in range(0, len(items), abreast):
+            runs = [self._run(item, shared) for item in items[start : start + abreast]]
             yield from self._side_by_side(runs, made)
         for message in self.capture.notices():
             yield made.noticed(Noticed(message=message))
@@ -195,6 +209,7 @@ class ReadyRequest:
                 shared=shared,
                 features=self.features,
                 apart=lambda: self.resident.turn,
+                ops=STEP_OPS,
             ),
             memory=ExtensionMemory(extensions=self.extensions),
             turn=self.resident.turn,

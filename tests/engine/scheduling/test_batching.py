@@ -137,7 +137,7 @@ class TestWhoIsBatched:
         assert self.sizes(Engine(device="cpu"), requests(3)) == {1: 12}
 
     def test_a_limit_below_one_is_refused(self) -> None:
-        with pytest.raises(Refused, match="batch_limit 0"):
+        with pytest.raises(Refused, match="a batch limit of 0 is below 1"):
             Engine(batch_limit=0)
 
     def test_exact_requests_run_alone_and_keep_their_bytes(self, engine: Engine) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -392,28 +392,42 @@ class TestAsyncio:
         assert asyncio.run(run()) is State.STOPPED
 
     def test_the_loop_answers_while_a_long_step_runs(self, engines: Callable[..., Engine]) -> None:
-        """The longest pause of a loop that beats every 5 ms, while each step multiplies matrices for long."""
-        large = torch.ones(1500, 1500)
-        long_step_s = 0.0
+        """How long a loop that beats every 5 ms pauses, while each step multiplies matrices for 0.4 s."""
+        card = watched(Counter(), multiplying)
 
-        def work(state: DenoiseState) -> None:
-            nonlocal long_step_s
-            began = time.perf_counter()
-            while time.perf_counter() - began < 0.4:
-                torch.mm(large, large)
-            long_step_s = time.perf_counter() - began
+        async def run() -> list[float]:
+            submitted = engines().submit(card, replace(REQUEST, steps=2))
+            return [pause async for pause in pauses(lambda: submitted.state.ended)]
 
-        async def run() -> float:
-            submitted = engines().submit(watched(Counter(), work), replace(REQUEST, steps=2))
-            longest = 0.0
-            while submitted.state not in (State.SUCCEEDED, State.FAILED):
-                began = time.perf_counter()
-                await asyncio.sleep(0.005)
-                longest = max(longest, time.perf_counter() - began)
-            return longest
+        # A busy machine may well stop us for a moment, but no step may.
+        found = sorted(asyncio.run(run()))
+        assert found[len(found) * 9 // 10] < 0.1
+        assert found[-1] < 0.4
 
-        assert asyncio.run(run()) < 0.1
-        assert long_step_s >= 0.4
+    def test_a_step_on_the_loop_itself_would_be_seen(self) -> None:
+        stream = Engine(device="cpu").stream(watched(Counter(), multiplying), replace(REQUEST, steps=2))
+
+        async def run() -> list[float]:
+            return [pause async for pause in pauses(lambda: next(stream, None) is None)]
+
+        assert max(asyncio.run(run())) >= 0.4
+
+
+def multiplying(state: DenoiseState) -> None:
+    """A step that takes long, as those of large models do."""
+    large, began = torch.ones(600, 600), time.perf_counter()
+    while time.perf_counter() - began < 0.4:
+        torch.mm(large, large)
+
+
+async def pauses(is_over: Callable[[], bool]) -> AsyncIterator[float]:
+    """How long each beat of the running loop took."""
+    over = False
+    while not over:
+        began = time.perf_counter()
+        over = is_over()
+        await asyncio.sleep(0.005)
+        yield time.perf_counter() - began
 
 
 def test_states_and_terminal_events_agree(engines: Callable[..., Engine]) -> None:

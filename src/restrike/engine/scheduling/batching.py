@@ -12,7 +12,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from restrike.engine.extensions import intercepting
 from restrike.engine.requests import PlannedStep
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -20,8 +19,8 @@ T = TypeVar("T")
 TOLERANCE = 1e-5
 """How far, relative to its norm, a final float32 latent may be from that of the picture made alone.
 
-Kernels add in another order at another batch size. That is a rounding a step; over 24 steps of `shapes` it grew
-to 3e-6, and a single rounding of the initial noise grows to as much.
+Kernels add in another order at another batch size. That is a rounding a step; over 24 steps of `shapes` it
+grew to 3e-6, and a single rounding of the initial noise grows to as much.
 """
 LATENT = "latent"
 """The input whose rank the columns of numbers get; a plan without it is run alone."""
@@ -30,10 +29,11 @@ LATENT = "latent"
 def signature(step: PlannedStep) -> Hashable | None:
     """Equal for steps that one forward can run; None for a step that runs alone.
 
-    Alone runs what is declared exact, opaque or not capturable, and whatever an extension may intercept.
+    Alone runs what may not be batched by its request (`ReadyRequest.alone`) or by its plan, which is not
+    capturable or has no latent.
     """
     plan, request = step.plan, step.request
-    if request.arguments.exact or request.spec.opaque or intercepting(request.extensions):
+    if request.alone:
         return None
     tensors = plan.inputs
     if not plan.capturable or LATENT not in tensors or not all(map(_leads_with_one, tensors.values())):

@@ -34,7 +34,8 @@ class Ticket:
 class Door:
     """Lets requests in and out; every method may be called from any thread.
 
-    No request passes a gate at which an earlier one of its line waits. `changed` is notified whenever a request leaves.
+    No request passes a gate at which an earlier one of its line waits. `changed` is notified whenever a
+    request leaves.
     """
 
     def __init__(
