@@ -64,7 +64,7 @@ def test_what_is_used_in_a_turn_stays_until_it_ends() -> None:
         for part in (a, b):
             room.residency.use(part)
         with pytest.raises(
-            Shortfall, match=r"component 'c' of card 'card' needs 1\.1 kB on cpu and 0 bytes of 2\.2"
+            Shortfall, match=r"component 'c' of card 'card': it needs 1\.1 kB, and 0 bytes of 2\.2"
         ):
             room.residency.use(c)
     room.residency.use(c)

@@ -80,7 +80,7 @@ class StorageMeter(TorchDispatchMode):
     """Adds up the storages that operations make, and takes each off when it dies.
 
     What a kernel allocates inside and frees before it returns is not seen: half a percent of the peak in the
-    convolutions of `shapes`, nothing in its attention. Sees the operations of its own thread.
+    convolutions of `shapes`, 0.4 MB in its attention at any size. Sees the operations of its own thread.
     """
 
     def __init__(self, device: torch.device) -> None:

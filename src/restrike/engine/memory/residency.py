@@ -332,5 +332,5 @@ class Residency:
         )
         free, limit = max(self.budget.free_bytes, 0), self.budget.limit
         beside = f" beside what is in use ({', '.join(used)})" if used else ""
-        needed = f"{what} needs {shown(size_bytes)} on {self.device}"
-        return Shortfall(f"{needed} and {shown(free)} of {limit} are free{beside}; {REMEDY}")
+        lacking = f"no room on {self.device} for {what}: it needs {shown(size_bytes)}"
+        return Shortfall(f"{lacking}, and {shown(free)} of {limit} are free{beside}; {REMEDY}")

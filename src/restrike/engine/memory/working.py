@@ -47,6 +47,7 @@ class _Known:
 
     def __init__(self, residency: Residency, peaks: Peaks, phase: Phase, need: Need) -> None:
         self._residency, self._peaks, self._phase, self._need = residency, peaks, phase, need
+        self._what = f"phase '{phase.name}'"
 
     def __enter__(self) -> None:
         residency, need = self._residency, self._need
@@ -54,7 +55,7 @@ class _Known:
         try:
             if sum(part.size_bytes for part in need.used) <= need.components_bytes:
                 residency.keep(need.used)
-            self._room = residency.room(self._phase.name, need.activations_bytes)
+            self._room = residency.room(self._what, need.activations_bytes)
             self._usage = residency.watch()
         except BaseException:
             turn.__exit__(None, None, None)
