@@ -5,7 +5,7 @@ It is made of content alone: moving or renaming a checkpoint changes nothing, ed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from restrike.cards.card import Component, ModelCard
@@ -83,10 +83,28 @@ def read_by_loops(card: ModelCard) -> tuple[Component, ...]:
     return tuple(card.component(name) for name in names)
 
 
-def weights_of(card: ModelCard) -> str:
-    """The identity of all weights that a card can read; for a card of one loop that of its outputs.
+def as_loaded(part: WeightIdentity) -> WeightIdentity:
+    """A component's weights as its files have them."""
+    return part
 
-    Loads nothing and fetches nothing.
+
+@dataclass(frozen=True, kw_only=True)
+class WeightStamp:
+    """The identity of all weights of a card, and the versions of those that were synced, by component."""
+
+    weights: str
+    versions: Mapping[str, int]
+
+
+def weights_of(card: ModelCard) -> str:
+    """The identity of all weights that a card can read, as its files have them; see `stamp_of`."""
+    return stamp_of(card).weights
+
+
+def stamp_of(card: ModelCard, now: Callable[[WeightIdentity], WeightIdentity] = as_loaded) -> WeightStamp:
+    """The weights that a card can read; for a card of one loop those of its outputs.
+
+    `now` says what became of a component where it is loaded. Loads nothing and fetches nothing.
 
     Raises:
         NotHere: the weights were not brought to this machine yet, or not all of them.
@@ -101,4 +119,6 @@ def weights_of(card: ModelCard) -> str:
     absent = [part.name for part in components if found[part.name] is None and not part.optional]
     if absent:
         raise NotHere(f"checkpoint '{checkpoint.name}' lacks {', '.join(absent)} on this machine")
-    return combined(identity for identity in found.values() if identity is not None)
+    parts = [now(identity) for identity in found.values() if identity is not None]
+    versions = {part.component: part.version for part in parts if part.version}
+    return WeightStamp(weights=combined(parts), versions=versions)

@@ -37,16 +37,22 @@ def recorded_adapters(path: str, arguments: Mapping[str, Any]) -> tuple[Recorded
 
 
 def _read(path: str, entry: Any) -> RecordedAdapter:
-    fields = entry if isinstance(entry, Mapping) else {}
+    fields: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
     name, digest, strength = (fields.get(part) for part in ("name", "digest", "strength"))
     component, hub = fields.get("component"), fields.get("hub")
-    texts = (component is None or isinstance(component, str)) and (hub is None or isinstance(hub, str))
-    number = isinstance(strength, int | float) and not isinstance(strength, bool)
-    named = isinstance(name, str) and Path(name).name == name
-    if not (texts and number and named and isinstance(digest, str) and _DIGEST.fullmatch(digest)):
-        raise Refused(f"'{path}': an entry of its adapters has no file name, digest and strength")
-    identity = AdapterIdentity(digest=digest, strength=float(strength), component=component)
-    return RecordedAdapter(name=name, identity=identity, hub=hub)
+    if (
+        isinstance(name, str)
+        and Path(name).name == name
+        and isinstance(digest, str)
+        and _DIGEST.fullmatch(digest)
+        and isinstance(strength, int | float)
+        and not isinstance(strength, bool)
+        and isinstance(component, str | None)
+        and isinstance(hub, str | None)
+    ):
+        identity = AdapterIdentity(digest=digest, strength=float(strength), component=component)
+        return RecordedAdapter(name=name, identity=identity, hub=hub)
+    raise Refused(f"'{path}': an entry of its adapters has no file name, digest and strength")
 
 
 def found_again(path: str, arguments: Mapping[str, Any]) -> tuple[Adapter, ...]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from restrike.cards.card import ModelCard
+from restrike.cards.identity import WeightStamp, stamp_of
 from restrike.workflow import seeds
 from restrike.workflow.elision import elide
 from restrike.workflow.findings import Findings
@@ -30,12 +32,14 @@ from restrike.workflow.workspace_files import ASSETS, PROMPTS
 class Machine:
     """What a workflow is expanded for: where it will run, and with which tasks.
 
-    `precision` is a dtype by its torch name, None for each card's own.
+    `precision` is a dtype by its torch name, None for each card's own; `weights_now` tells the weights of
+    a card there.
     """
 
     tasks: Tasks
     device: str
     precision: str | None = None
+    weights_now: Callable[[ModelCard], WeightStamp] = stamp_of
 
 
 def expand(

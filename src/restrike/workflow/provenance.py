@@ -10,7 +10,7 @@ from typing import Any
 from restrike.keys import digest
 from restrike.media.provenance import MAX_TEXT_BYTES, Provenance
 from restrike.workflow.graph import Action, FileInput, Input, filled
-from restrike.workflow.operations.generate import Generate
+from restrike.workflow.operations.generate import ADAPTERS, Generate
 
 # What is left beside them: names, digests, versions.
 _ARGUMENTS_BYTES = MAX_TEXT_BYTES - 4096
@@ -24,10 +24,14 @@ def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Pro
     """
     operation = action.operation
     arguments: dict[str, Any] = _plain(filled(action.arguments, _named))
+    synced: Mapping[str, int] = {}
     if isinstance(operation, Generate):
-        card, weights = operation.address, str(operation.identity()["weights"])
+        synced = operation.stamp.versions
+        card, weights = operation.address, operation.weights
         arguments.pop("count", None)
         arguments = {name: value for name, value in arguments.items() if value is not None}
+        if operation.settled:
+            arguments[ADAPTERS] = [adapter.recorded() for adapter in operation.settled]
     else:
         card, weights = operation.label, digest("operation", "1", dict(operation.identity())).hex
 
@@ -39,6 +43,7 @@ def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Pro
             seed=action.seed or 0,
             item=item,
             versions=dict(versions),
+            weight_versions=synced,
         )
 
     size_bytes = len(json.dumps(arguments))

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from restrike.cards.card import ModelCard
+from restrike.cards.identity import WeightStamp, stamp_of
 from restrike.errors import Unknown
 from restrike.store.store import Store
 from restrike.workflow.execution import Executor
@@ -65,9 +67,14 @@ class Session:
 
     def graph(self, source: Source, asked: Asked, *, create: bool) -> Graph:
         """The expanded workflow, with the workspace's own scope; `create` names a new workspace."""
-        found = expand(source, asked.values, self.workspace, self.machine, seed=asked.seed)
+        machine = replace(self.machine, weights_now=self._weights_now)
+        found = expand(source, asked.values, self.workspace, machine, seed=asked.seed)
         _check_steps(found, asked.rerun)
         return replace(found, scope=scope_of(self.workspace, found.scope, create=create))
+
+    def _weights_now(self, card: ModelCard) -> WeightStamp:
+        """Those that the engine serves, once there is one: they may have been synced."""
+        return self.engine.stamp_of(card) if "engine" in vars(self) else stamp_of(card)
 
     def plan(self, source: Source, asked: Asked) -> Plan:
         """What a run would do; computes and writes nothing."""

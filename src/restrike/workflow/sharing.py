@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restrike.cards import registry
+from restrike.cards.adapters import Adapter
 from restrike.cards.card import ModelCard
 from restrike.workflow.elision import Draft
 from restrike.workflow.findings import Findings, Place
@@ -49,7 +50,7 @@ class Shared:
     sources: dict[Path, Source] = field(default_factory=dict)
     _looks: int = 0
     _cards: dict[str, ModelCard] = field(default_factory=dict)
-    _generates: dict[tuple[int, str], Generate] = field(default_factory=dict)
+    _generates: dict[tuple[int, str, tuple[Adapter, ...]], Generate] = field(default_factory=dict)
     _pipelines: dict[str, PipelineCall] = field(default_factory=dict)
 
     @cached_property
@@ -87,6 +88,7 @@ class Shared:
             device=machine.device,
             precision=machine.precision,
             card=self._card,
+            weights_now=machine.weights_now,
             note=lambda text: self.notices.setdefault(text),
         )
 
@@ -97,7 +99,7 @@ class Shared:
             return replace(built, operation=self._pipelines.setdefault(repr(operation), operation))
         if not isinstance(operation, Generate):
             return built
-        key = (id(operation.card), operation.precision)
+        key = (id(operation.card), operation.precision, operation.adapters)
         return replace(built, operation=self._generates.setdefault(key, operation))
 
     def _card(self, name: str) -> ModelCard:

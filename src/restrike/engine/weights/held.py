@@ -98,18 +98,24 @@ class CardWeights:
         self._check(component)
         (found,) = self._resident.identities((component,))
         base = found or WeightIdentity(component=component, base="")
-        return replace(self._synced_one(base), adapters=self._bound.get(component, ()))
+        return replace(self.now(base), adapters=self._bound.get(component, ()))
 
     def weights(self, spec: LoopSpec) -> str:
         """Identity of all weights that a loop can read, as one digest, without any adapter."""
         found = self._resident.identities(spec.components)
-        return combined(self._synced_one(part) for part in found if part is not None)
+        return combined(self.now(part) for part in found if part is not None)
+
+    @property
+    def synced(self) -> bool:
+        """Whether any component has other weights than its files."""
+        return bool(self._synced)
 
     def versions(self, spec: LoopSpec) -> dict[str, int]:
         """The version of each component of a loop that was synced."""
         return {name: self._synced[name].version for name in spec.components if name in self._synced}
 
-    def _synced_one(self, base: WeightIdentity) -> WeightIdentity:
+    def now(self, base: WeightIdentity) -> WeightIdentity:
+        """What became of a component with these files: it was synced, or it is as it was loaded."""
         synced = self._synced.get(base.component)
         return base if synced is None else replace(base, base=synced.content, version=synced.version)
 

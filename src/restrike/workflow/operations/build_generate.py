@@ -13,7 +13,8 @@ from restrike.cards.request import Arguments, Examined, Request, examine
 from restrike.cards.request_faults import COUNT_LIMIT, Fault
 from restrike.errors import Refused, RestrikeError
 from restrike.workflow.findings import no_such, shown
-from restrike.workflow.operations.generate import ARGUMENTS, Generate
+from restrike.workflow.operations.adapter_list import adapters_of
+from restrike.workflow.operations.generate import ADAPTERS, ARGUMENTS, Generate
 from restrike.workflow.operations.site import Built, Site
 from restrike.workflow.outcomes import Yield
 from restrike.workflow.resolving import has_leaves
@@ -28,25 +29,36 @@ def build_generate(name: str, given: Mapping[str, Any], site: Site) -> Built | N
         card = site.card(name)
         if card.location is None:
             raise Refused(f"card '{name}' needs weights: name a checkpoint folder or a hub id instead")
-        operation = Generate(card=card, device=site.device, precision=card.precision(site.precision))
+        precision = card.precision(site.precision)
     except RestrikeError as error:
         site.findings.add(site.at("generate"), error.message)
         return None
     offered = (*ARGUMENTS, CALL) if card.takes_call_arguments else ARGUMENTS
     known = _known(given, offered, site)
+    stack = adapters_of(known.pop(ADAPTERS, None), site)
     later = {argument: value for argument, value in known.items() if has_leaves(value)}
     now = {a: value for a, value in known.items() if a not in later and value is not None}
+    if stack:
+        now[ADAPTERS] = stack
     if PROMPT not in now and PROMPT not in later and not card.takes_call_arguments:
         site.findings.add(site.argument(PROMPT, given), "prompt is missing; say what to make")
     count = _count(now.pop(COUNT, 1), site)
     examined = _examined(card, now, later, site)
     arguments = dict(known)
     if examined.arguments is not None:
-        arguments = {a: _value(a, examined.arguments, now, later) for a in offered if a != COUNT}
+        arguments = {
+            a: _value(a, examined.arguments, now, later) for a in offered if a not in (COUNT, ADAPTERS)
+        }
     arguments[COUNT] = later.get(COUNT, count)
     items = None if COUNT in later else count if count > 1 else 0
     return Built(
-        operation=operation,
+        operation=Generate(
+            card=card,
+            device=site.device,
+            precision=precision,
+            adapters=stack,
+            weights_now=site.weights_now,
+        ),
         arguments=arguments,
         gives=Yield(fields=CLIP_FIELDS, items=items),
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from restrike.cards.checkpoint import Checkpoint, Location
+from restrike.cards.lora_source import LoraSource, lora_source
 from restrike.cards.registry import INDEX, located
 from restrike.cards.request_faults import COUNT_LIMIT
 from restrike.errors import NotFound, RestrikeError
@@ -27,7 +28,6 @@ from restrike.models.pipeline.options import PipelineOptions, Quantization, Sche
 from restrike.models.pipeline.quantizing import quantization_fault
 from restrike.workflow.definition import LoraSpec, PipelineSpec, QuantizationSpec
 from restrike.workflow.findings import shown
-from restrike.cards.lora_source import LoraSource, lora_source
 from restrike.workflow.operations.pipeline import COUNT, PipelineCall
 from restrike.workflow.operations.site import Built, Site
 from restrike.workflow.outcomes import Yield

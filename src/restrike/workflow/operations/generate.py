@@ -10,11 +10,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from restrike.cards.adapters import Adapter
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import NotHere
-from restrike.cards.identity import files_of, weights_of
+from restrike.cards.identity import WeightStamp, adapted, files_of, stamp_of
 from restrike.cards.request import Request
 from restrike.errors import Refused
+from restrike.keys import Digest, Ref
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.operations.pinned import pinned
 from restrike.workflow.operations.streaming import streamed
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from restrike.engine.events import Event
 
 EPOCH = "1"
+ADAPTERS = "adapters"
 # What a step says elsewhere (its seed) or what changes no bytes (exact).
 _ELSEWHERE = ("seed", "items", "exact", "call")
 ARGUMENTS = (*(part.name for part in fields(Request) if part.name not in _ELSEWHERE), "count")
@@ -32,11 +35,13 @@ ARGUMENTS = (*(part.name for part in fields(Request) if part.name not in _ELSEWH
 
 @dataclass(frozen=True, kw_only=True)
 class Generate:
-    """One card on one device."""
+    """One card on one device, under adapters; `weights_now` is the identity of its weights where it runs."""
 
     card: ModelCard
     device: str
     precision: str
+    adapters: tuple[Adapter, ...] = ()
+    weights_now: Callable[[ModelCard], WeightStamp] = stamp_of
 
     @property
     def label(self) -> str:
@@ -59,25 +64,45 @@ class Generate:
         return self.card.address
 
     @cached_property
+    def stamp(self) -> WeightStamp:
+        """What any of the card's loops can read, without adapters; raises NotHere, see `fetch`."""
+        return self.weights_now(self.card)
+
+    @cached_property
+    def settled(self) -> tuple[Adapter, ...]:
+        """The adapters with what is in their files; raises NotHere, see `fetch`."""
+        return tuple(adapter.present() for adapter in self.adapters)
+
+    @property
     def weights(self) -> str:
-        """The identity of all weights that any of the card's loops can read; raises NotHere, see `fetch`."""
-        return weights_of(self.card)
+        """What every output is stamped with: the card's weights under the adapters."""
+        return adapted(self.stamp.weights, (adapter.identity for adapter in self.settled))
 
     def check_unchanged(self) -> None:
         """Raise Refused when the weights are not those any more that the key says."""
-        if weights_of(self.card) != self.weights:
+        if self.weights_now(self.card) != self.stamp:
             raise Refused(
                 f"the weights of card '{self.card.name}' were changed while they were used; run again"
             )
 
     def identity(self) -> Mapping[str, object]:
-        """The kind, its epoch, the architecture, its weights and the precision that they are used in."""
+        """The kind, its epoch, the architecture, its weights, adapters, and the precision of all these."""
+        stack = [part.identity for part in self.settled]
+        adapters = [
+            {
+                "file": Ref(Digest(part.digest), of="file"),
+                "strength": part.strength,
+                "component": part.component,
+            }
+            for part in stack
+        ]
         return {
             "kind": "generate",
             "epoch": EPOCH,
             "architecture": self.card.architecture,
-            "weights": self.weights,
+            "weights": self.stamp.weights,
             "precision": self.precision,
+            **({ADAPTERS: adapters} if adapters else {}),
         }
 
     def exact_identity(self) -> Mapping[str, object]:
@@ -90,18 +115,22 @@ class Generate:
         return " ".join([self.label, self.device, *(str(arguments.get(name)) for name in sizes)])
 
     def download_bytes(self) -> int | None:
-        """What of the checkpoint is not here yet; None when that cannot be found out now."""
+        """What of checkpoint and adapters is not here yet; None when that cannot be found out now."""
+        missing: list[int | None] = [adapter.source().missing_bytes() for adapter in self.adapters]
         try:
-            self.weights  # noqa: B018  (all here, so nobody need be asked)
+            self.stamp  # noqa: B018  (all here, so nobody need be asked)
         except NotHere:
             assert self.card.location is not None
-            return self.card.location.missing_bytes(files_of(self.card))
-        return 0
+            missing.append(self.card.location.missing_bytes(files_of(self.card)))
+        known = [part for part in missing if part is not None]
+        return sum(known) if len(known) == len(missing) else None
 
     def fetch(self) -> None:
         """Bring the weights to this machine, so that they have an identity; raises as the hub does."""
         assert self.card.location is not None
         self.card.location.resolve(("model_index.json", *files_of(self.card)))
+        for adapter in self.adapters:
+            adapter.source().fetch()
 
     def run(
         self, engine: Engine, arguments: Mapping[str, Any], seed: int | None, watch: Callable[[Event], None]
@@ -111,8 +140,10 @@ class Generate:
         count = given.pop("count", 1)
         if isinstance(given.get("image"), Clip):
             given["image"] = given["image"].frames_THWC[0]
-        request = Request(**_tuples(given), seed=seed, items=tuple(range(count)))
-        clips = streamed(engine, pinned(self.card, self.weights), request, watch)
+        request = Request(**_tuples(given), seed=seed, items=tuple(range(count)), adapters=self.settled)
+        # What was synced is nowhere but in the engine.
+        card = self.card if engine.is_synced(self.card) else pinned(self.card, self.stamp.weights)
+        clips = streamed(engine, card, request, watch)
         return clips if count > 1 else clips[0]
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Location, NotHere
 from restrike.cards.identity import weights_of
+from restrike.cards.lora_source import LoraSource
 from restrike.cards.request import Request
 from restrike.keys import file_digest
 from restrike.models.pipeline.card import CARD, FILES
 from restrike.models.pipeline.options import Adapter, PipelineOptions, card_with
-from restrike.cards.lora_source import LoraSource
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.operations.pinned import pinned
 from restrike.workflow.operations.streaming import streamed

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restrike.cards.card import ModelCard
+from restrike.cards.identity import WeightStamp
 from restrike.workflow.findings import Findings, Place
 from restrike.workflow.graph import Operation
 from restrike.workflow.outcomes import Yield
@@ -19,8 +20,9 @@ ARGUMENTS = "arguments"
 class Site:
     """The step that an operation is built for: where its findings go, and what it may use.
 
-    `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does; `note` tells
-    the person who runs the workflow something that is not wrong.
+    `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does; `weights_now`
+    tells the weights of a card where the step will run, and raises as `cards.identity.stamp_of` does; `note`
+    tells the person who runs the workflow something that is not wrong.
     """
 
     place: Place
@@ -29,6 +31,7 @@ class Site:
     device: str
     precision: str | None
     card: Callable[[str], ModelCard]
+    weights_now: Callable[[ModelCard], WeightStamp]
     note: Callable[[str], None]
 
     def at(self, *steps: str | int) -> Place:
