@@ -261,6 +261,8 @@ def test_another_gpu(tmp_path: Path, ring: Keyring) -> None:
 
 def test_another_wrapper(tmp_path: Path, ring: Keyring) -> None:
     making = Making(stack=replace(HOST.stack("aot"), epoch="0"))
+    with pytest.raises(CellRefused, match="made with epoch '0', this is '1'"):
+        verified(making.sealed(tmp_path / "y.cell", ring.signer()), ring)
     assert refusal(making.sealed(tmp_path / "x.cell", ring.signer()), ring) is CellRefusal.OTHER_STACK
 
 

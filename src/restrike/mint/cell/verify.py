@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import BinaryIO
 
 from restrike.keys import Digest, bytes_digest
 from restrike.mint.cell import capability, coding, contents, layout
+from restrike.mint.cell.facts import Stack
 from restrike.mint.cell.header import Floor, Header, Version
 from restrike.mint.cell.host import Host
 from restrike.mint.cell.keyring import Keyring
@@ -61,7 +62,7 @@ def verify_host(header: Header, host: Host) -> None:
     if stack.torch != own.torch:
         raise CellRefused(CellRefusal.OTHER_TORCH, f"made with torch {stack.torch}, this is {own.torch}")
     if stack != own:
-        raise CellRefused(CellRefusal.OTHER_STACK, f"made with {stack}, this is {own}")
+        raise CellRefused(CellRefusal.OTHER_STACK, _differences(stack, own))
     _check_floor("glibc", header.floor.glibc, host.glibc)
     _check_floor("libstdc++", header.floor.libstdcxx, host.libstdcxx)
 
@@ -173,6 +174,11 @@ def _check_target(header: Header, host: Host) -> None:
     names = [each.name for each in capability.ladder(own.machine)]
     if wanted.cpu not in names or names.index(wanted.cpu) != wanted.order:
         raise CellRefused(CellRefusal.FOREIGN_ARCHITECTURE, f"{own.machine} has no capability '{wanted.cpu}'")
+
+
+def _differences(made: Stack, own: Stack) -> str:
+    pairs = [(field.name, getattr(made, field.name), getattr(own, field.name)) for field in fields(Stack)]
+    return ", ".join(f"made with {name} '{one}', this is '{two}'" for name, one, two in pairs if one != two)
 
 
 def _check_floor(library: str, needed: Version, own: Version) -> None:

@@ -24,6 +24,8 @@ from restrike.store.blobs import Blobs, Damaged
 from restrike.store.files import write_file
 
 PIECE_BYTES = 4 << 20
+# What is read of one file, at most: the other side is not trusted to know how long a listing or a piece is.
+_MOST_BYTES = 64 << 20
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
@@ -78,7 +80,7 @@ class Tier:
         """What the tier says of a cell; raises NotFound, or CellRefused for one that cannot be read."""
         with self._talking():
             try:
-                data = self._files.cat_file(self._cell(key))
+                data = self._files.cat_file(self._cell(key), end=_MOST_BYTES)
             except FileNotFoundError as error:
                 raise NotFound(f"no cell of key {key.short} at '{self._url}'") from error
         return coding.read(Listing, data)
@@ -132,7 +134,7 @@ class Tier:
     def _piece(self, digest: Digest) -> bytes:
         with self._talking():
             try:
-                data = self._files.cat_file(self._place(digest))
+                data = self._files.cat_file(self._place(digest), end=_MOST_BYTES)
             except FileNotFoundError as error:
                 raise CellRefused(CellRefusal.TRUNCATED, f"piece {digest.short} is not there") from error
         if bytes_digest(data) != digest:
