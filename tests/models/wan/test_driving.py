@@ -14,7 +14,7 @@ from guards import planned_without_kernels
 from restrike.cards.checkpoint import Folder
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
-from restrike.engine.events import StepFinished
+from restrike.engine.events import PictureFinished, StepFinished
 from restrike.models.wan.layout import layout_of
 from restrike.models.wan.model import WanModel
 
@@ -112,3 +112,29 @@ def test_two_loops_share_the_components_that_both_read(checkpoints: Checkpoints)
     modules = [part for part in built.values() if isinstance(part, torch.nn.Module)]
     held_bytes = sum(tensor.nbytes for part in modules for tensor in (*part.parameters(), *part.buffers()))
     assert resident.residency.snapshot().resident_bytes == held_bytes
+
+
+def test_where_one_expert_has_room_they_take_turns_and_the_video_is_the_same(
+    checkpoints: Checkpoints,
+) -> None:
+    card = wan_at(checkpoints(TinyWan(boundary_ratio=0.9, layers=12)))
+    request = replace(REQUEST, steps=8, guidance=4.0, guidance_2=2.0)
+    roomy = Engine(device="cpu", precision="float32")
+    expected = roomy.generate(card, request).picture
+    sizes = {part.component: part.size_bytes for part in roomy.load(card).residency.snapshot().residents}
+    two_experts = sizes["transformer"] + sizes["transformer_2"]
+    tight = Engine(device="cpu", precision="float32", memory_limit_bytes=two_experts - 1)
+    residency, most_bytes, components = tight.load(card).residency, 0, list[str]()
+    for event in tight.stream(card, request):
+        if isinstance(event, StepFinished):
+            most_bytes = max(most_bytes, residency.snapshot().resident_bytes)
+            components.append(event.component)
+        if isinstance(event, PictureFinished):
+            assert event.picture.frames_THWC.tobytes() == expected.frames_THWC.tobytes()
+            assert event.picture.latent is not None
+            assert expected.latent is not None
+            assert torch.equal(event.picture.latent, expected.latent)
+    assert components == sorted(components)
+    assert set(components) == {"transformer", "transformer_2"}
+    assert 0 < most_bytes < two_experts
+    assert roomy.load(card).residency.snapshot().resident_bytes > two_experts
