@@ -18,6 +18,7 @@ from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, identities_of, identity_of
 from restrike.cards.placement import Placement
 from restrike.engine.capture.choice import capturer_for
+from restrike.engine.memory.budget import Share
 from restrike.engine.memory.expected import expected_bytes
 from restrike.engine.memory.parts import Part
 from restrike.engine.memory.peaks import Peaks, Phase
@@ -26,7 +27,7 @@ from restrike.engine.memory.working import working
 from restrike.engine.weights.held import CardWeights
 from restrike.errors import NotFound, Refused, Unknown
 
-INDEX = "model_index.json"
+INDEX, GRAPHS = "model_index.json", "captured graphs"
 
 
 class ResidentCard:
@@ -52,7 +53,7 @@ class ResidentCard:
         self.residency = residency or residency_on(self.device)
         self.turn: AbstractContextManager[Any] = self.residency.turn
         """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
-        self.capturer = capturer_for(capture, self.device)
+        self.capturer = capturer_for(capture, self.device, Share(self.residency.budget, GRAPHS))
         """Keeps graphs of the components' steps; told before tensors move or go."""
         self.peaks = Peaks()
         self.held = CardWeights(self, evict=self._moved)

@@ -23,6 +23,7 @@ from restrike.engine.capture.host_values import TooMuch
 from restrike.engine.capture.key import Signature, key_of, signature_of
 from restrike.engine.capture.limits import CaptureLimits
 from restrike.engine.capture.making import Making, told
+from restrike.engine.memory.budget import Share
 from restrike.loops.contract import StepPlan, Tensors
 
 
@@ -42,7 +43,8 @@ def unversioned(component: str) -> Hashable:
 class Capturer:
     """The graphs of one card on one device.
 
-    `version_of` tells the version of a component's weights, for a backend that folds their values.
+    `version_of` tells the version of a component's weights, for a backend that folds their values; `share`
+    is what graphs may take of the device's memory, beside the limits.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Capturer:
         absent: str = "off",
         named: bool = False,
         version_of: Callable[[str], Hashable] = unversioned,
+        share: Share | None = None,
     ) -> None:
         self.backend = backend
         self.absent = absent
@@ -61,6 +64,7 @@ class Capturer:
         """Whether the user asked for this backend by name, and so wants to hear when it did not engage."""
         self._limits = limits or CaptureLimits()
         self._version_of = version_of
+        self._share = share
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._contents = ContentsMemo()
         self._tally = Tally()
@@ -204,7 +208,8 @@ class Capturer:
                 break
             if entry.captured is not None:
                 self._drop(entry, "over budget")
-        return None
+        refused = self._share.refusal(needed_bytes) if self._share else None
+        return f"a graph of {refused}" if refused else None
 
     def _forget_oldest(self) -> None:
         while len(self._entries) > self._limits.max_signatures:
@@ -213,6 +218,8 @@ class Capturer:
     def _count_held(self) -> tuple[int, int]:
         held = [entry.bytes for entry in self._entries.values() if entry.captured]
         self._held = len(held), sum(held)
+        if self._share is not None:
+            self._share.take(sum(held))
         return self._held
 
 

@@ -11,6 +11,7 @@ from restrike.engine.capture.capturer import Capturer
 from restrike.engine.capture.cuda import CudaBackend
 from restrike.engine.capture.modes import checked_mode
 from restrike.engine.capture.tape import TapeBackend
+from restrike.engine.memory.budget import Share
 from restrike.errors import Refused
 
 
@@ -23,10 +24,10 @@ class Choice:
     named: bool = False
 
 
-def capturer_for(mode: str, device: torch.device) -> Capturer:
-    """The capturer of a card on a device; raises what `choose` raises."""
+def capturer_for(mode: str, device: torch.device, share: Share) -> Capturer:
+    """The capturer of a card on a device, of whose memory it has a share; raises what `choose` raises."""
     chosen = choose(mode, device)
-    return Capturer(chosen.backend, absent=chosen.absent, named=chosen.named)
+    return Capturer(chosen.backend, absent=chosen.absent, named=chosen.named, share=share)
 
 
 def choose(mode: str, device: torch.device) -> Choice:

@@ -35,6 +35,27 @@ class Reservation:
         self.release()
 
 
+class Share:
+    """What one holder has of a budget, more at one time and less at another; it asks before it takes more."""
+
+    def __init__(self, budget: Budget, what: str) -> None:
+        self._budget, self._what = budget, what
+        self._taken = budget.claim(what, 0)
+
+    def refusal(self, more_bytes: int) -> str | None:
+        """Why so many more bytes may not be taken; None when they may."""
+        free_bytes = self._budget.free_bytes
+        if more_bytes <= free_bytes:
+            return None
+        return f"{more_bytes:,} bytes, where {max(free_bytes, 0):,} of {self._budget.limit} are free"
+
+    def take(self, size_bytes: int) -> None:
+        """Have so many from now on, in place of what it had."""
+        if size_bytes != self._taken.size_bytes:
+            before, self._taken = self._taken, self._budget.claim(self._what, size_bytes)
+            before.release()
+
+
 class Budget:
     """The memory of one device."""
 
@@ -58,7 +79,7 @@ class Budget:
         total: Counter[str] = Counter()
         for each in found:
             total[each.what] += each.size_bytes
-        return total
+        return +total
 
     def reserve(self, what: str, size_bytes: int) -> Reservation | None:
         """Set bytes aside; None when so many are not free."""
