@@ -33,6 +33,9 @@ def test_doctor_finds_a_healthy_machine(restrike: Restrike) -> None:
         "torch 2",
         "cpu",
         "memory",
+        "an engine uses up to",
+        "the main memory that was free",
+        "holds 2.2 MB of memory",
         "hub cache",
         "files .mp4",
         "MP4 encodes",
@@ -45,6 +48,9 @@ def test_doctor_as_json(restrike: Restrike) -> None:
     found = restrike("doctor", "--json").json
     assert found["versions"]["torch"] == torch.__version__
     assert found["devices"][-1]["name"] == "cpu"
+    assert found["devices"][-1]["limit_why"] == "the main memory that was free"
+    assert found["devices"][-1]["limit_bytes"] > 0
+    assert found["checks"][0]["resident_bytes"] > 2_000_000
     assert found["extras"]["train"].keys() == {"scikit-learn"}
     assert [check["card"] for check in found["checks"]] == ["digits"]
     assert found["checks"][0]["faults"] == []

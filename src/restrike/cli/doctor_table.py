@@ -13,6 +13,7 @@ def print_examination(found: dict[str, Any]) -> None:
     rows.add("versions", ", ".join(f"{name} {v}" for name, v in found["versions"].items() if v))
     for device in found["devices"]:
         rows.add(device["name"], _device(device))
+        rows.add("", f"an engine uses up to {size_of(device['limit_bytes'])}: {device['limit_why']}")
     rows.add("memory", _memory(found["memory"]))
     for name, packages in found["extras"].items():
         lacking = [package for package, version in packages.items() if version is None]
@@ -27,7 +28,8 @@ def print_examination(found: dict[str, Any]) -> None:
         if check["faults"]:
             rows.add_marked(check["card"], "fails", "red", "; ".join(check["faults"]))
         else:
-            why = f"the same bytes twice, and interleaved; {check['seconds']:.2f} s a picture of few steps"
+            pace, held = f"{check['seconds']:.2f} s a picture of few steps", size_of(check["resident_bytes"])
+            why = f"the same bytes twice, and interleaved; {pace}; holds {held} of memory"
             rows.add_marked(check["card"], "well", "green", why)
     show(rows.table)
 

@@ -44,10 +44,19 @@ def missing(extra: str) -> list[str]:
 
 
 def devices() -> list[dict[str, Any]]:
-    """The torch devices, best first, with their memory where it can be asked for."""
+    """The torch devices, best first, with their memory, and how much of it an engine may use and why."""
     from restrike.engine.devices import available
 
-    return [_device(name) for name in available()]
+    return [_device(name) | _limit(name) for name in available()]
+
+
+def _limit(name: str) -> dict[str, Any]:
+    import torch
+
+    from restrike.engine.memory.limits import limit_of
+
+    found = limit_of(torch.device(name))
+    return {"limit_bytes": found.size_bytes, "limit_why": found.why}
 
 
 def _device(name: str) -> dict[str, Any]:

@@ -19,11 +19,15 @@ _QUICK_STEPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What came of a card: `faults` is empty when all is well; `seconds` is one warm generation."""
+    """What came of a card: `faults` is empty when all is well; `seconds` is one warm generation.
+
+    `resident_bytes` is what its components hold on the device.
+    """
 
     card: str
     faults: tuple[str, ...]
     seconds: float | None
+    resident_bytes: int | None
 
 
 def check_all() -> tuple[Check, ...]:
@@ -43,7 +47,7 @@ def _checked(card: ModelCard) -> Check:
     try:
         return _check(card)
     except Exception as error:
-        return Check(card=card.name, faults=(typed(error).message,), seconds=None)
+        return Check(card=card.name, faults=(typed(error).message,), seconds=None, resident_bytes=None)
 
 
 def _check(card: ModelCard) -> Check:
@@ -59,4 +63,5 @@ def _check(card: ModelCard) -> Check:
         faults.append("the same request gave other bytes the second time")
     report = interleave_gate(engine, card, requests)
     faults.extend(f"changed by a request beside it: {changed}" for changed in report.changed)
-    return Check(card=card.name, faults=tuple(faults), seconds=seconds)
+    resident_bytes = sum(each.resident_bytes for each in engine.memory())
+    return Check(card=card.name, faults=tuple(faults), seconds=seconds, resident_bytes=resident_bytes)
