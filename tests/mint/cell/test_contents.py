@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -76,6 +77,18 @@ def test_constants_in_a_shared_object_are_found(compiled: Compile) -> None:
 
 def test_weights_hung_on_behind_a_shared_object_are_found(compiled: Compile) -> None:
     assert refusal("a.so", compiled(1) + bytes(8192)).reason is CellRefusal.WEIGHTS_INSIDE
+
+
+def test_an_object_ends_where_its_last_table_does(compiled: Compile) -> None:
+    # Code for a GPU has its program table behind all else.
+    data = bytearray(compiled(1))
+    (start,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    table = bytes(data[start : start + size * count])
+    assert len(table) > 64
+    struct.pack_into("<Q", data, 32, len(data))
+    contents.check_code_only("kernel.cubin", bytes(data) + table)
+    assert refusal("kernel.cubin", bytes(data) + table + bytes(100)).reason is CellRefusal.WEIGHTS_INSIDE
 
 
 def array() -> bytes:

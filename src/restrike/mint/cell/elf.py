@@ -14,7 +14,7 @@ from restrike.mint.cell.header import Floor, Version
 from restrike.mint.cell.refusal import CellRefusal, CellRefused
 
 MAGIC = b"\x7fELF"
-_SYMBOL_TABLE = 2
+_SYMBOL_TABLE, _NO_BITS = 2, 8
 _START, _END = b"_binary_constants_bin_start", b"_binary_constants_bin_end"
 
 
@@ -48,18 +48,19 @@ def _newest(library: bytes, data: bytes) -> Version:
 
 
 def _sections(data: bytes) -> tuple[list[_Section], int]:
-    """The sections, and the end of the file as far as the object goes: its section table is last."""
-    offset = struct.unpack_from("<Q", data, 40)[0]
-    entry_size, count = struct.unpack_from("<HH", data, 58)
+    """The sections, and where the object ends: after them and the two tables, whichever comes last."""
+    programs, offset = struct.unpack_from("<QQ", data, 32)
+    program_size, program_count, entry_size, count = struct.unpack_from("<4H", data, 54)
     sections: list[_Section] = []
     for index in range(count):
         place = offset + index * entry_size
         kind = struct.unpack_from("<I", data, place + 4)[0]
         start, size, link = struct.unpack_from("<QQI", data, place + 24)
         sections.append(_Section(kind=kind, offset=start, size=size, link=link))
-    end = offset + entry_size * count
+    tables = (programs + program_size * program_count, offset + entry_size * count)
+    end = max(*tables, *(each.offset + each.size for each in sections if each.kind != _NO_BITS))
     if end > len(data):
-        raise ValueError("the section table is cut short")
+        raise ValueError("the object is cut short")
     return sections, end
 
 
