@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from restrike.cards import registry
 from restrike.mint.cell.keyring import Keyring
 from restrike.mint.parent import Minted
 from restrike.mint.store.store import CellStore
@@ -46,11 +48,18 @@ def minting_environment(
 
 
 @pytest.fixture
-def bench(tmp_path: Path, minting_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(
+    tmp_path: Path, minting_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bench]:
     """Mints in an empty folder."""
     for name, value in minting_environment.items():
         monkeypatch.setenv(name, value)
-    return Bench(root=tmp_path)
+    for place in minting_environment["PYTHONPATH"].split(":"):
+        monkeypatch.syspath_prepend(place)
+    # The faulty cards are installed for this test alone.
+    registry._registered.cache_clear()
+    yield Bench(root=tmp_path)
+    registry._registered.cache_clear()
 
 
 @pytest.fixture(scope="session")

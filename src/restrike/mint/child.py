@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from restrike.mint.preparing import Ready
     from restrike.mint.warm import Observed
 
-NICENESS = 19
+NICENESS = 10
 
 
 def main(arguments: list[str]) -> int:
@@ -46,10 +46,11 @@ def main(arguments: list[str]) -> int:
     _lower(request)
     if given.leash is not None:
         _hold(given.leash)
-    return _reported(request).exit_code
+    return run(request).exit_code
 
 
-def _reported(request: MintRequest) -> Outcome:
+def run(request: MintRequest) -> Outcome:
+    """Mint in this process; whatever happens, a report lies there when it returns."""
     began = time.perf_counter()
     request.events.unlink(missing_ok=True)
     request.report.unlink(missing_ok=True)
@@ -152,7 +153,7 @@ def _ending(entries: tuple[Observed, ...], failed: list[RestrikeError]) -> Endin
 
 
 def _lower(request: MintRequest) -> None:
-    """Take a back seat: the lowest priority, and no more memory than the budget."""
+    """Take a back seat, and no more memory than the budget."""
     with suppress(OSError):
         os.nice(NICENESS)
     limit_bytes = request.budget.memory_bytes

@@ -135,10 +135,11 @@ def _unexported(seen: Observed, subject: Subject, error: Exception) -> Exception
     if isinstance(typed, Shortfall | MintRefused):
         return typed
     text = " ".join(str(error).split())
-    if "onstraint" in type(error).__name__ + text and seen.shape.batches[0] < seen.shape.batches[1]:
+    low, high = seen.shape.batches
+    if low < high and "onstraint" in type(error).__name__ + text:
         return NarrowedRange(
             subject,
-            f"'{seen.name}' does not hold for all of its declared batch ({text[:_ONE_LINE]})",
+            f"'{seen.name}' does not hold for all of its declared batch {low} to {high} ({text[:_ONE_LINE]})",
             "declare a smaller range, and the rest as shape classes of their own",
         )
     return NotExportable(

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from restrike.cards.card import ModelCard
 from restrike.cards.compile import CompileTarget
 from restrike.cards.identity import weights_of
 from restrike.cards.request import resolve
-from restrike.engine.engine import Engine
-from restrike.engine.resident import ResidentCard
-from restrike.mint.recipes.options import Value, options_of
+from restrike.mint.plan import WarmRow, warm_plan
 from restrike.mint.refusals import NothingDeclared, Subject, WeightsChanged
 from restrike.mint.request import MintRequest
 from restrike.mint.store.store import CellStore
 from restrike.mint.targets import require_armable, resolve_targets
-from restrike.mint.warm import Observed, WarmRow, observe, warm_plan
+
+if TYPE_CHECKING:
+    from restrike.engine.resident import ResidentCard
+    from restrike.mint.recipes.options import Value
+    from restrike.mint.warm import Observed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,8 @@ class Ready:
 
     def observe(self) -> tuple[Observed, ...]:
         """Run the warm plan once, eagerly; see `warm.observe`."""
+        from restrike.mint.warm import observe
+
         return observe(self.resident, self.rows, self.targets, self.subject)
 
 
@@ -63,8 +68,12 @@ def prepare(request: MintRequest) -> Ready:
     rows = warm_plan(card, subject, request.shapes)
     require_armable(subject, request.target, compiles=True)
     _signer(request)
-    options = options_of(request.recipe, request.target, declared.options, subject)
     _same_weights(card, request, subject)
+    # What needs no torch has been checked by now: importing it takes longer than all of that.
+    from restrike.engine.engine import Engine
+    from restrike.mint.recipes.options import options_of
+
+    options = options_of(request.recipe, request.target, declared.options, subject)
     resident = Engine(device=request.target.kind, precision=request.precision).load(card)
     return Ready(
         resident=resident,

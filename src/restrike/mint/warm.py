@@ -1,4 +1,4 @@
-"""The warm plan: the card's own requests, run once eagerly before anything is exported.
+"""Runs the warm plan once, eagerly, before anything is exported.
 
 It watches which tensors each denoiser is called with, and compiles nothing. A model whose forward dies here
 is not compiled at all.
@@ -10,31 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.card import LoopSpec
 from restrike.cards.compile import CompileTarget, ShapeClass
-from restrike.cards.request import Arguments, Request, resolve
+from restrike.cards.request import Arguments, resolve
 from restrike.engine.resident import ResidentCard
-from restrike.errors import RestrikeError, Shortfall, Unknown
+from restrike.errors import RestrikeError, Shortfall
 from restrike.loops.contract import LoopContext, Tensors
 from restrike.mint.cell.facts import Ingress, TensorSpec
-from restrike.mint.refusals import EmptyPlan, NoSuchTarget, Subject, UndeclaredIngress, WarmForwardFailed
+from restrike.mint.plan import WarmRow
+from restrike.mint.refusals import NoSuchTarget, Subject, UndeclaredIngress, WarmForwardFailed
 from restrike.mint.shortfalls import placed
 
 Call = Callable[[Any, Tensors], Tensor]
-# Enough for every expert of a checkpoint to get a step.
-_STEPS = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmRow:
-    """One row of the plan: a shape class and the request that shows it."""
-
-    shape: ShapeClass
-    request: Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,23 +69,6 @@ class Observed:
             name: torch.cat([_nudged(value, index) for index in range(batch)])
             for name, value in self.inputs.items()
         }
-
-
-def warm_plan(card: ModelCard, subject: Subject, wanted: tuple[str, ...] = ()) -> tuple[WarmRow, ...]:
-    """The rows of the card's plan, first needed first; those wanted by name, all by default.
-
-    Raises:
-        EmptyPlan: there is none.
-        Unknown: the card declares no shape class of a wanted name.
-    """
-    shapes = {shape.name: shape for shape in card.compile.shapes} if card.compile else {}
-    if not shapes:
-        raise EmptyPlan(subject)
-    for name in wanted:
-        if name not in shapes:
-            raise Unknown("shape class", name, shapes)
-    rows = (WarmRow(shape=shapes[name], request=_request(card, shapes[name])) for name in wanted or shapes)
-    return tuple(rows)
 
 
 def observe(
@@ -200,18 +173,3 @@ def _check(seen: Observed, subject: Subject) -> None:
 
 def _nudged(value: Tensor, index: int) -> Tensor:
     return value * (1 - 0.01 * index) if index and value.is_floating_point() else value
-
-
-def _request(card: ModelCard, shape: ShapeClass) -> Request:
-    least, most = card.recipe.steps
-    grey = np.full((shape.height, shape.width, 3), 128, np.uint8) if shape.from_image else None
-    return Request(
-        prompt=card.example or card.description,
-        seed=0,
-        steps=max(least, min(most, _STEPS)),
-        guidance_mode=shape.guidance,
-        width=shape.width,
-        height=shape.height,
-        frames=shape.frames,
-        image=grey,
-    )

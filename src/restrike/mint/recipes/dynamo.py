@@ -35,7 +35,7 @@ def build(
     """
     from torch.compiler._cache import CacheArtifactManager
 
-    with CacheArtifactManager.with_freshcache_folder():
+    with CacheArtifactManager.with_fresh_cache():
         run = compiled(component, call, tuple(probe), options)
         with torch.inference_mode():
             # Made in this mode, as the engine's are: the compiler tells the two kinds apart.
@@ -53,9 +53,9 @@ def compiled(
     component: nn.Module, call: Call, names: tuple[str, ...], options: Mapping[str, Value]
 ) -> Callable[[Tensors], Tensor]:
     """The call under `torch.compile`, whole or not at all, on named tensors; it compiles at its first run."""
-    run: Any = torch.compile(
-        WrappedCall(component, call, names), fullgraph=True, dynamic=False, options=dict(options)
-    )
+    given: dict[str, Any] = dict(options)
+    wrapped = WrappedCall(component, call, names)
+    run: Any = torch.compile(wrapped, fullgraph=True, dynamic=False, options=given)
 
     def named(inputs: Tensors) -> Tensor:
         return run(*(inputs[name].contiguous() for name in names))
