@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from restrike.engine.kernels import ops as kernels
+
 
 class CellBlock(nn.Module):
     """Two convolutions in space with one over three frames between, added to what came in."""
@@ -33,8 +35,7 @@ class CellBlock(nn.Module):
 
 def modulate(hidden_BTHWD: Tensor, shift_BD: Tensor, scale_BD: Tensor) -> Tensor:
     """Layer norm over the last axis, then scale and shift, one pair an item."""
-    normal_BTHWD = F.layer_norm(hidden_BTHWD, hidden_BTHWD.shape[-1:])
-    return torch.addcmul(over_tokens(shift_BD), normal_BTHWD, 1.0 + over_tokens(scale_BD))
+    return kernels.modulate(hidden_BTHWD, over_tokens(shift_BD), over_tokens(scale_BD))
 
 
 def over_tokens(values_BD: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from restrike.cards.checkpoint import Checkpoint
 from restrike.cards.placement import Placement
 from restrike.errors import NotFound, Refused
 from restrike.models.libraries import libraries
+from restrike.models.wan.attention import with_rotary_attention
 from restrike.models.wan.layout import INDEX
 from restrike.models.wan.sampler import SchedulerSettings, settings_of
 
@@ -24,7 +25,8 @@ def load_transformer(checkpoint: Checkpoint, placement: Placement, folder: str) 
     with libraries("wan"):
         from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 
-        return _model(WanTransformer3DModel, checkpoint, placement, folder, placement.dtype)
+        made = _model(WanTransformer3DModel, checkpoint, placement, folder, placement.dtype)
+        return with_rotary_attention(made)
 
 
 def load_vae(checkpoint: Checkpoint, placement: Placement) -> Any:
