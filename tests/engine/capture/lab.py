@@ -123,6 +123,18 @@ class Lab:
             assert differs is None, differs
         return stepped.broke
 
+    def unpaired(self, compute: Compute = euler, count: int = 2, **changes: Any) -> str:
+        """Run some steps and nothing beside them; tell of the last.
+
+        For steps that are not the same when they are run again.
+        """
+        broke: Break | None = None
+        for _ in range(count):
+            plan = self.plan(compute, **changes)
+            with torch.inference_mode():
+                broke = self.capturer.run(SCOPE, plan, self.module, self.eager(plan)).broke
+        return str(broke)
+
     def told(self, compute: Compute = euler, count: int = 1, **changes: Any) -> list[str]:
         """Run some steps and tell of each: `replay`, or why it was none."""
         reasons = [self.run(self.plan(compute, **changes)) for _ in range(count)]

@@ -10,6 +10,7 @@ from torch import Tensor, UntypedStorage
 from restrike.engine.capture.backend import Backend, Graph, Step, Uncapturable
 from restrike.engine.capture.buffers import StaticInputs, copies, shared
 from restrike.engine.capture.proof import difference
+from restrike.engine.kernels.workspace import BoundWorkspace
 from restrike.loops.contract import Tensors
 
 
@@ -22,12 +23,20 @@ class CapturedStep:
         self._inputs, self._weights = inputs, weights
         # While a graph lives, no other tensor may come to lie where it reads.
         self._held: tuple[UntypedStorage, ...] = tuple(each.untyped_storage() for each in weights.values())
-        self._graph: Graph = backend.capture(step, inputs.tensors)
+        self._workspace = BoundWorkspace()
+        with self._workspace.warming():
+            step(inputs.tensors)
+
+        def recorded(given: Tensors) -> Tensors:
+            with self._workspace.recording():
+                return step(given)
+
+        self._graph: Graph = backend.capture(recorded, inputs.tensors)
 
     @property
     def bytes(self) -> int:
         """What it holds beside the weights."""
-        return self._graph.bytes + self._inputs.bytes
+        return self._graph.bytes + self._inputs.bytes + self._workspace.size_bytes
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -48,6 +57,10 @@ class CapturedStep:
         if found:
             raise Uncapturable(f"output '{found[0]}' would be handed out in the memory of {found[1]}")
 
+    def check_workspace(self) -> None:
+        """Raise WorkspaceOverrun when a kernel wrote past the scratch that it declared."""
+        self._workspace.check()
+
     def check_inputs(self, inputs: Tensors) -> None:
         """Raise Uncapturable when a replay has written into the inputs that it was given."""
         changed = difference(inputs, self._inputs.tensors)
@@ -58,4 +71,5 @@ class CapturedStep:
         """Let go of the graph, its buffers and the weights."""
         self._graph.free()
         self._weights, self._held = {}, ()
+        self._workspace = BoundWorkspace()
         self._inputs = StaticInputs({})

@@ -107,7 +107,7 @@ class Capturer:
         with self._lock:
             entry = self._entry(self.backend, scope, plan, module)
             self._watch(entry, plan, module)
-            looking = _looking_on() if entry.trace or entry.captured else None
+            looking = _looking_on() if entry.is_warm else None
             if entry.reason is None and looking is None:
                 return self._advance(self.backend, entry, plan, module, step)
         return self._eagerly(plan, step, entry.reason or looking or WARMING)

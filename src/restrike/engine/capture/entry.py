@@ -51,12 +51,13 @@ def sight(plan: StepPlan, module: nn.Module) -> Sight:
 class Entry:
     """What is known of one signature.
 
-    A step later it has a `trace`, then a graph in `captured`, then a `measurement`; with a `reason` it stays
-    eager and holds nothing else.
+    A step later it is warm, then it has a `trace` and a graph in `captured`, then a `measurement`; with a
+    `reason` it stays eager and holds nothing else.
     """
 
     key: CaptureKey
     sight: Sight | None = None
+    is_warm: bool = False
     trace: Trace | None = None
     step_s: float = 0.0
     captured: CapturedStep | None = None

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from restrike.engine.kernels.selection import Op
+
 MOST_OBJECTS = 512
 Parts = Callable[[Any], Iterable[tuple[str, Any]]]
 Trail = tuple[Any, str] | None
@@ -92,8 +94,9 @@ def _shown(value: Hashable) -> str:
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, Enum, torch.dtype, torch.device)
-# Tensors are judged by the operations that read them, modules by their own attributes.
-_OPAQUE = (Tensor, nn.Module, type, types.ModuleType, types.BuiltinFunctionType, torch.Generator)
+# Tensors are judged by the operations that read them, modules by their own attributes; an op chooses its
+# kernel once a process, which the runs before a capture have it do.
+_OPAQUE = (Tensor, nn.Module, Op, type, types.ModuleType, types.BuiltinFunctionType, torch.Generator)
 
 
 def _nothing(value: Any) -> Iterable[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""How a signature comes to a graph: one step is watched, the next captured and proved, the third confirms it.
+"""How a signature comes to a graph: one step warms up, the next is captured and proved, the third confirms.
 
 At each of these the step's eager outputs are what the request gets; whatever goes wrong with the graph, they
 are right, everything is freed, and the signature keeps the reason.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -22,6 +23,7 @@ from restrike.engine.capture.limits import CaptureLimits
 from restrike.engine.capture.proof import difference, perturbed
 from restrike.engine.capture.timing import Pair, measured
 from restrike.engine.capture.trace import Inspection, Trace
+from restrike.errors import RestrikeError
 from restrike.loops.contract import StepPlan, Tensors
 
 # Warm-up, capture, two replays and two eager runs, with something to spare.
@@ -51,35 +53,30 @@ class Making:
     def advance(self, plan: StepPlan, module: nn.Module, step: Step) -> tuple[Tensors, Break]:
         """The step's eager outputs, and what the step was needed for."""
         if self.entry.captured is not None:
-            return self._confirm(plan, step)
-        if self.entry.trace is not None:
+            return self._confirm(plan, module, step)
+        if self.entry.is_warm:
             return self._capture(plan, module, step)
-        return self._warm(plan, module, step)
-
-    def _warm(self, plan: StepPlan, module: nn.Module, step: Step) -> tuple[Tensors, Break]:
-        """The first step: run it once as it is, and see what it does."""
-        outputs, trace = self._inspected(plan, module, step)
-        if trace is not None:
-            self._trying(lambda: self._admit(trace))
-            self.entry.trace = trace if self.entry.reason is None else None
-        return outputs, self.entry.reason or WARMING
+        outputs = step(plan.inputs)
+        self.entry.is_warm = True
+        return outputs, WARMING
 
     def _capture(self, plan: StepPlan, module: nn.Module, step: Step) -> tuple[Tensors, Break]:
-        """The second step: compare it with the first, capture, and prove on its own and on other inputs."""
-        began = time.perf_counter()
+        """The second step: capture it, and prove the graph on its own and on other inputs."""
         inputs = StaticInputs(plan.inputs)
         inputs.fill(plan.inputs)
-        outputs, trace = self._inspected(plan, module, step)
-        self.backend.synchronize()
-        self.entry.step_s = time.perf_counter() - began
-        if trace is not None:
-            self._trying(lambda: self._proved(plan, module, step, inputs, outputs, trace))
+        # As it is, first: kernels choose themselves, and libraries tune, in runs that nobody watches.
+        outputs, self.entry.step_s = self._timed(lambda: step(plan.inputs))
+        self._trying(lambda: self._proved(plan, module, step, inputs, outputs))
         return outputs, self.entry.reason or PROVING
 
-    def _confirm(self, plan: StepPlan, step: Step) -> tuple[Tensors, Break]:
+    def _confirm(self, plan: StepPlan, module: nn.Module, step: Step) -> tuple[Tensors, Break]:
         """The third step, of other tensors and another closure: the graph must follow, and be faster."""
+        inputs = StaticInputs(plan.inputs)
+        inputs.fill(plan.inputs)
         outputs, eager_s = self._timed(lambda: step(plan.inputs))
-        self._trying(lambda: self._measured(plan, step, outputs, eager_s))
+        self._trying(lambda: self._same_operations(self._inspected(plan, module, step, inputs.tensors)))
+        if self.entry.reason is None:
+            self._trying(lambda: self._measured(plan, step, outputs, eager_s))
         return outputs, self.entry.reason or PROVING
 
     def _trying(self, work: Callable[[], None]) -> None:
@@ -93,49 +90,48 @@ class Making:
         except Exception as error:
             self.entry.refuse(Break(kind="blocked", detail=told(error)))
 
-    def _inspected(self, plan: StepPlan, module: nn.Module, step: Step) -> tuple[Tensors, Trace | None]:
-        """Run eagerly under inspection; without a trace, and blocked, when only the inspection fails."""
-        given = {f"input '{name}'": each for name, each in plan.inputs.items()}
+    def _inspected(self, plan: StepPlan, module: nn.Module, step: Step, inputs: Tensors) -> Trace:
+        """Watch a run on copies of the inputs; raises Uncapturable for what no graph could hold."""
+        given = {f"input '{name}'": each for name, each in inputs.items()}
         weights = {f"'{plan.component}.{name}'": each for name, each in named_tensors(module).items()}
         inspection = Inspection(given | weights)
         try:
             with inspection:
-                outputs = step(plan.inputs)
+                step(inputs)
         except Exception as error:
-            outputs = step(plan.inputs)  # raises what is the step's own
-            self.entry.refuse(Break(kind="blocked", detail=f"it cannot be watched: {told(error)}"))
-            return outputs, None
-        return outputs, inspection.trace()
-
-    def _admit(self, trace: Trace) -> None:
+            raise Uncapturable(f"it cannot be watched: {told(error)}") from error
+        trace = inspection.trace()
         if trace.faults:
             raise Uncapturable(trace.faults[0])
+        return trace
 
-    def _proved(
-        self,
-        plan: StepPlan,
-        module: nn.Module,
-        step: Step,
-        inputs: StaticInputs,
-        outputs: Tensors,
-        trace: Trace,
-    ) -> None:
-        """Capture and prove; the entry holds the graph only when both held."""
-        self._admit(trace)
-        assert self.entry.trace is not None
-        differs = self.entry.trace.difference(trace)
+    def _same_operations(self, trace: Trace) -> None:
+        """Raise Uncapturable where a step runs other operations, or with other host values, than the last."""
+        differs = self.entry.trace.difference(trace) if self.entry.trace else None
         if differs:
             raise Uncapturable(f"{differs}; {REMEDY}")
-        self._unwritten(plan.inputs, inputs.tensors)
+        self.entry.trace = trace
+
+    def _proved(
+        self, plan: StepPlan, module: nn.Module, step: Step, inputs: StaticInputs, outputs: Tensors
+    ) -> None:
+        """Capture and prove; the entry holds the graph only when both held."""
+        written = difference(inputs.tensors, plan.inputs)
+        watch = partial(self._inspected, plan, module, step, inputs.tensors)
+        trace = watch()
+        if written:
+            raise Uncapturable(f"the step writes into its inputs: {written.replace('output', 'input')}")
+        self._same_operations(trace)
         self._affordable(inputs.bytes + self.backend.forecast_bytes(trace))
+        inputs.fill(plan.inputs)
         captured = CapturedStep(self.backend, step, inputs, named_tensors(module))
         try:
-            self._prove(plan, step, captured, outputs)
+            self._prove(plan, step, captured, outputs, suspects=lambda: self._same_operations(watch()))
             self._affordable(captured.bytes)
         except BaseException:
             captured.free()
             raise
-        self.entry.captured, self.entry.trace = captured, None
+        self.entry.captured = captured
 
     def _affordable(self, needed_bytes: int) -> None:
         """Make room for a graph; raises _OverBudget."""
@@ -149,30 +145,40 @@ class Making:
         if refused:
             raise _OverBudget(refused)
 
-    def _prove(self, plan: StepPlan, step: Step, captured: CapturedStep, outputs: Tensors) -> None:
-        """Replay on the step's inputs and on others; raises Uncapturable where eager gives other bits."""
+    def _prove(
+        self,
+        plan: StepPlan,
+        step: Step,
+        captured: CapturedStep,
+        outputs: Tensors,
+        suspects: Callable[[], None],
+    ) -> None:
+        """Replay on the step's inputs and on others; raises Uncapturable where eager gives other bits.
+
+        `suspects` is asked first then, and raises with the name of what differs from run to run.
+        """
         replayed = captured.run(plan.inputs)
         captured.check_private(replayed)
         differs = difference(outputs, replayed)
         if differs:
+            suspects()
             raise Uncapturable(f"a replay does not repeat the step: {differs}")
         captured.check_inputs(plan.inputs)
         other = perturbed(plan.inputs)
         differs = difference(step(other), captured.run(other))
+        captured.check_workspace()
         if differs:
-            suspects = _unfollowed(plan, step, captured)
-            raise Uncapturable(f"a replay does not follow the step to other inputs: {differs}{suspects}")
-
-    def _unwritten(self, inputs: Tensors, before: Tensors) -> None:
-        changed = difference(before, inputs)
-        if changed:
-            raise Uncapturable(f"the step writes into its inputs: {changed.replace('output', 'input')}")
+            suspects()
+            names = _unfollowed(plan, step, captured)
+            raise Uncapturable(f"a replay does not follow the step to other inputs: {differs}{names}")
 
     def _measured(self, plan: StepPlan, step: Step, outputs: Tensors, eager_s: float) -> None:
         """Arm the graph; raises Uncapturable where it departs from eager, _NotFaster when it does not pay."""
         captured = self.entry.captured
         assert captured is not None
+        self.entry.trace = None
         replayed, replay_s = self._timed(lambda: captured.run(plan.inputs))
+        captured.check_workspace()
         differs = difference(outputs, replayed)
         if differs:
             raise Uncapturable(f"a replay does not follow the next step: {differs}; {REMEDY}")
@@ -207,4 +213,4 @@ def _unfollowed(plan: StepPlan, step: Step, captured: CapturedStep) -> str:
 def told(error: BaseException) -> str:
     """An error in one line; what is not ours with its type."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, Uncapturable) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, Uncapturable | RestrikeError) else f"{type(error).__name__}: {text}"
