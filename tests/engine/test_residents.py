@@ -140,9 +140,17 @@ def test_two_threads_on_one_card_take_turns(card: ModelCard) -> None:
     assert together == alone
 
 
+class Unlocked(nullcontext[None]):
+    """A lock that everyone has."""
+
+    def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
 def test_the_turns_are_needed(card: ModelCard, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, scratched = Engine(device="cpu"), scratching(card)
-    monkeypatch.setattr(engine.load(scratched), "turn", nullcontext())
+    monkeypatch.setattr(engine.load(scratched).residency.turn, "lock", Unlocked())
     requests = [replace(SEVEN, seed=seed) for seed in (1, 2)] * 6
     alone = [contents(engine.generate(scratched, request)) for request in requests]
     with ThreadPoolExecutor(2) as pool:

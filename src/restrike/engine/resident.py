@@ -64,6 +64,8 @@ class ResidentCard:
         self._loops: dict[str, Any] = {}
         self._identities: dict[str, WeightIdentity | None] = {}
         self._begun_s: list[float] = []
+        # Not the card's lock, which is held while files are fetched and read: the door must not wait for it.
+        self._requests = threading.Lock()
         self._lock = threading.RLock()
 
     @property
@@ -144,11 +146,11 @@ class ResidentCard:
         While it runs, a component that it may have used is not replaced by one of other files.
         """
         began_s = self.residency.clock()
-        with self._lock:
+        with self._requests:
             self._begun_s.append(began_s)
 
         def ended() -> None:
-            with self._lock:
+            with self._requests:
                 self._begun_s.remove(began_s)
 
         return ended
@@ -209,11 +211,10 @@ class ResidentCard:
 
     def _same_for_those_who_run(self, part: Part, identity: WeightIdentity) -> None:
         """Refuse other weights than those that a running request has used before they were evicted."""
-        with self._lock:
-            used_s = part.used_s
+        used_s = part.used_s
+        with self._requests:
             mixed = used_s is not None and any(began_s <= used_s for began_s in self._begun_s)
-            if mixed and self._identities[part.name] != identity:
-                raise Refused(
-                    f"the files of {part} changed while requests were running that had used it; "
-                    "run them again"
-                )
+        if mixed and self._identities[part.name] != identity:
+            raise Refused(
+                f"the files of {part} changed while requests were running that had used it; run them again"
+            )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from restrike.cards.card import ModelCard
+from restrike.cards.card import ModelCard, Task
 from restrike.cards.checkpoint import Folder, Packaged
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
@@ -88,6 +88,18 @@ def test_two_devices_would_not_share_a_residency_but_cards_of_one_do(engine: Eng
     assert one.residency is other.residency
     assert one.turn is other.turn
     assert Engine(device="cpu").load("digits").residency is not one.residency
+
+
+def test_loops_of_a_card_share_its_components_and_their_bytes() -> None:
+    again = replace(CARD.loops[0], name="again", tasks=(Task.IMAGE_TO_IMAGE,))
+    engine = Engine(device="cpu")
+    resident = engine.load(replace(CARD, loops=(CARD.loops[0], again)))
+    seen: list[object] = []
+    for spec in resident.card.loops:
+        resident.loop(spec)
+        seen += [resident.component(name) for name in spec.components]
+    assert len(set(map(id, seen))) == 3
+    assert engine.memory()[0].resident_bytes == sum(part.size_bytes for part in resident.parts())
 
 
 class TestSleep:

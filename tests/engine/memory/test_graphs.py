@@ -1,4 +1,4 @@
-"""Captured graphs have a share of the memory: they are counted, admitted, and gone when their component is."""
+"""Captured graphs have a share of the memory: counted, admitted, and gone when their component is."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ It asks the system and changes nothing.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,10 @@ def limit_of(device: torch.device, asked_bytes: int | None = None) -> Limit:
 
 def _free(device: torch.device) -> Limit:
     if device.type == "cuda":
+        gc.collect()  # An engine that was let go may still lie in a cycle.
         free_bytes, _ = torch.cuda.mem_get_info(device)
+        # What torch keeps of freed tensors is free to it.
+        free_bytes += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         kept = int(free_bytes * (1 - _KEPT_FOR_KERNELS))
         return Limit(size_bytes=kept, why=f"95 % of what was free on {device}")
     if device.type == "mps":
