@@ -120,8 +120,8 @@ class Estimate:
 class EarlyExit:
     """Ends a picture when the clean latent that its steps foretell has settled.
 
-    A step foretells x - sigma v. It has settled when, at the pace of the last two steps, it would move by less
-    than `threshold` of itself on all the way that is left. A threshold of 0 never ends a picture.
+    A step foretells x - sigma v. It has settled when, at the pace of the last two steps, it would move by
+    less than `threshold` of itself on all the way that is left. A threshold of 0 never ends a picture.
     """
 
     threshold: float = 0.1
