@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -68,6 +68,15 @@ def test_right_extensions_pass_the_gate() -> None:
     ]
     report = interleave_gate(engine, "digits", requests)
     assert report.holds, report.differing
+
+
+def test_on_an_engine_that_batches_it_holds_for_exact_requests() -> None:
+    engine = Engine(device="cpu", batch_limit=4)
+    exact = [replace(request, exact=True) for request in SCENARIOS["cfg"]]
+    assert interleave_gate(engine, "digits", exact).holds
+    # A forward of twice the batch may sum in another order: no more than that, and never before a forward.
+    rounded = interleave_gate(engine, "digits", SCENARIOS["cfg"])
+    assert {each.divergence.tap for each in rounded.changed} <= {"velocity"}
 
 
 @pytest.mark.parametrize("order_seed", range(3))
