@@ -227,7 +227,7 @@ class TestWeightsThatNoFileHolds:
         a, b = map(room.part, "ab")
         room.residency.use(a)
         room.residency.altered(a, True)
-        with pytest.raises(Shortfall, match="in use"):
+        with pytest.raises(Shortfall, match="component 'a' of card 'card', whose weights no file holds"):
             room.residency.use(b)
         room.residency.altered(a, False)
         room.residency.use(b)

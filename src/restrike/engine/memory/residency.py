@@ -327,10 +327,9 @@ class Residency:
             part.place = Place.ABSENT
 
     def _shortfall(self, size_bytes: int, what: str) -> Shortfall:
-        used = sorted(
-            {str(part) for part in self._parts if part.place is Place.DEVICE and part.measured_bytes}
-        )
+        there = [part for part in self._parts if part.place is Place.DEVICE and part.measured_bytes]
+        used = [f"{part}, whose weights no file holds" if self._stays(part) else str(part) for part in there]
         free, limit = max(self.budget.free_bytes, 0), self.budget.limit
-        beside = f" beside what is in use ({', '.join(used)})" if used else ""
+        beside = f" beside what is in use ({'; '.join(used)})" if used else ""
         lacking = f"no room on {self.device} for {what}: it needs {shown(size_bytes)}"
         return Shortfall(f"{lacking}, and {shown(free)} of {limit} are free{beside}; {REMEDY}")
