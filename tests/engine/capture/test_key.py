@@ -1,4 +1,4 @@
-"""Each part of the key is needed: with any one of them left out, a graph answers for a step that is not its own."""
+"""Each part of the key is needed: without any one of them a graph answers for a step that is not its own."""
 
 from __future__ import annotations
 

@@ -191,6 +191,35 @@ def test_what_can_never_fit_is_not_captured(lab: Lab) -> None:
     assert lab.capturer.counters.captures == 0
 
 
+class Neighbours:
+    """A share of memory that others use too."""
+
+    def __init__(self) -> None:
+        self.free_bytes = self.taken_bytes = 0
+
+    def refusal(self, more_bytes: int) -> str | None:
+        return None if more_bytes <= self.free_bytes else f"{more_bytes} bytes too many"
+
+    def take(self, size_bytes: int) -> None:
+        self.free_bytes += self.taken_bytes - size_bytes
+        self.taken_bytes = size_bytes
+
+
+def test_what_does_not_fit_beside_others_is_captured_when_they_are_gone(lab: Lab) -> None:
+    lab.arm()
+    one = lab.capturer.counters.bytes
+    memory = lab.capturer._share = Neighbours()  # pyright: ignore[reportAttributeAccessIssue]
+    memory.free_bytes = memory.taken_bytes = one
+    memory.free_bytes = 0
+    told = lab.told(count=2, tokens=64)
+    assert told[1].startswith("over budget: a graph of ")
+    assert lab.told() == ["replay"]
+    assert lab.capturer.counters.evictions == {}
+    memory.free_bytes = 100 * one
+    lab.arm(tokens=64)
+    assert memory.taken_bytes == lab.capturer.counters.bytes > one
+
+
 def test_what_would_take_too_long_is_not_captured(lab: Lab) -> None:
     lab.capturer._limits = replace(ALWAYS, max_capture_s=1e-9)
     assert lab.told(count=2)[1].startswith("over budget: capturing would take about ")

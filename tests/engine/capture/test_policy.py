@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.driving import looped
 from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
 from restrike.engine.capture import choice
@@ -23,7 +24,6 @@ from restrike.errors import Refused, Unknown
 from restrike.loops.denoise import DenoiseLoop
 from restrike.models.digits.card import CARD
 
-from ..driving import looped
 from .lab import ALWAYS
 
 SEVEN = Request(prompt="a seven", seed=7)

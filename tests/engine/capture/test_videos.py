@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.driving import bytes_of
+from engine.test_interleave import SCENARIOS
 from restrike.cards.request import Request
 from restrike.engine.builtin import NonFinite, ResidualSkip, StepTimes
 from restrike.engine.capture.capturer import Capturer
@@ -14,8 +16,6 @@ from restrike.engine.capture.tape import TapeBackend
 from restrike.engine.engine import Engine
 from restrike.engine.gate import contents, interleave_gate
 
-from ..driving import bytes_of
-from ..test_interleave import SCENARIOS
 from .lab import ALWAYS
 
 

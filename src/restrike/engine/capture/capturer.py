@@ -120,6 +120,10 @@ class Capturer:
         """The entry of this step; one that was made on other weights is let go first."""
         signature = signature_of(backend, scope, plan)
         entry = self._entries.get(signature)
+        if entry and entry.needed_bytes and self._fits(entry.needed_bytes):
+            # What was in the way is gone.
+            self._drop(entry, "over budget")
+            entry = None
         if entry is None or entry.reason is None:
             version = self._version_of(plan.component) if backend.folds_values else None
             key = key_of(signature, self._contents.of(plan.component, module), version)
@@ -198,18 +202,28 @@ class Capturer:
         self._count_held()
 
     def _make_room(self, needed_bytes: int) -> str | None:
-        """Let the longest unused graphs go until one more fits; says why it never can."""
+        """Let the longest unused graphs go until one more fits; says why it never can, and lets none go then."""
         limits = self._limits
         if needed_bytes > limits.max_bytes or limits.max_graphs < 1:
             return f"a graph of {needed_bytes:,} bytes, where {limits.max_bytes:,} are allowed"
+        _, held_bytes = self._count_held()
+        if self._refusal(needed_bytes - held_bytes):
+            return f"a graph of {self._refusal(needed_bytes)}"
         for entry in list(self._entries.values()):
-            graphs, held_bytes = self._count_held()
-            if graphs < limits.max_graphs and held_bytes + needed_bytes <= limits.max_bytes:
+            if self._fits(needed_bytes):
                 break
             if entry.captured is not None:
                 self._drop(entry, "over budget")
-        refused = self._share.refusal(needed_bytes) if self._share else None
-        return f"a graph of {refused}" if refused else None
+        return None
+
+    def _fits(self, needed_bytes: int) -> bool:
+        """Whether one more graph fits beside those that there are."""
+        graphs, held_bytes = self._count_held()
+        within = held_bytes + needed_bytes <= self._limits.max_bytes and graphs < self._limits.max_graphs
+        return within and not self._refusal(needed_bytes)
+
+    def _refusal(self, more_bytes: int) -> str | None:
+        return self._share.refusal(more_bytes) if self._share else None
 
     def _forget_oldest(self) -> None:
         while len(self._entries) > self._limits.max_signatures:

@@ -52,7 +52,7 @@ class Entry:
     """What is known of one signature.
 
     A step later it is warm, then it has a `trace` and a graph in `captured`, then a `measurement`; with a
-    `reason` it stays eager and holds nothing else.
+    `reason` it stays eager and holds nothing else, until `needed_bytes` are free if that was the reason.
     """
 
     key: CaptureKey
@@ -63,6 +63,7 @@ class Entry:
     captured: CapturedStep | None = None
     measurement: Measurement | None = None
     reason: Break | None = None
+    needed_bytes: int = 0
     replays: int = 0
     label: str = field(default="")
 

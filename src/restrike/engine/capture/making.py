@@ -143,6 +143,7 @@ class Making:
             )
         refused = self.make_room(needed_bytes)
         if refused:
+            self.entry.needed_bytes = needed_bytes
             raise _OverBudget(refused)
 
     def _prove(
