@@ -53,7 +53,9 @@ class ResidentCard:
         self.residency = residency or residency_on(self.device)
         self.turn: AbstractContextManager[Any] = self.residency.turn
         """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
-        self.capturer = capturer_for(capture, self.device, Share(self.residency.budget, GRAPHS))
+        self.capturer = capturer_for(
+            capture, self.device, Share(self.residency.budget, GRAPHS), lambda name: self.held.version_of(name)
+        )
         """Keeps graphs of the components' steps; told before tensors move or go."""
         self.peaks = Peaks()
         self.held = CardWeights(self, evict=self._moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import torch
@@ -24,10 +25,14 @@ class Choice:
     named: bool = False
 
 
-def capturer_for(mode: str, device: torch.device, share: Share) -> Capturer:
+def capturer_for(
+    mode: str, device: torch.device, share: Share, version_of: Callable[[str], Hashable]
+) -> Capturer:
     """The capturer of a card on a device, of whose memory it has a share; raises what `choose` raises."""
     chosen = choose(mode, device)
-    return Capturer(chosen.backend, absent=chosen.absent, named=chosen.named, share=share)
+    return Capturer(
+        chosen.backend, absent=chosen.absent, named=chosen.named, version_of=version_of, share=share
+    )
 
 
 def choose(mode: str, device: torch.device) -> Choice:
