@@ -12,7 +12,8 @@ from engine.driving import bytes_of
 from restrike.cards.adapters import Adapter
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
-from restrike.errors import Refused
+from restrike.engine.events import StepFinished
+from restrike.errors import Refused, Shortfall
 
 from .loras import DIGITS, addresses, lora, state, written
 
@@ -272,3 +273,12 @@ def test_a_pipeline_card_refuses_adapters_in_a_request() -> None:
 
     with pytest.raises(Refused, match="takes no adapters in a request; a `pipeline` step"):
         resolve(CARD, Request(prompt="x", adapters=(Adapter("x.safetensors"),)))
+
+
+def test_another_stack_on_the_thread_that_holds_one_says_what_to_do(own: Engine, a: Path) -> None:
+    events = own.stream("digits", asked())
+    next(event for event in events if isinstance(event, StepFinished))
+    with pytest.raises(Shortfall, match=r"the requests with no adapter on card 'digits'.*finish or close"):
+        made(own, a)
+    events.close()
+    assert made(own, a)

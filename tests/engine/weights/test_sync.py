@@ -391,3 +391,17 @@ def test_master_weights_are_rounded_as_when_a_checkpoint_is_loaded() -> None:
     new = {name: value.float() + 0.01 for name, value in module.state_dict().items()}
     engine.sync("digits", "transformer", new, 1)
     assert all(torch.equal(value, new[name].bfloat16()) for name, value in module.state_dict().items())
+
+
+def test_a_submitted_request_ends_first_and_the_next_has_the_new_weights(
+    own: Engine, transformer: nn.Module
+) -> None:
+    baseline, new = made(own), trained(transformer)
+    with own:
+        before = own.submit("digits", ASKED)
+        watched = iter(before)
+        next(event for event in watched if isinstance(event, StepFinished))
+        own.sync("digits", "transformer", new, 1)
+        after = own.submit("digits", ASKED)
+        assert str(contents(before.result(20))[0]) == baseline
+        assert str(contents(after.result(20))[0]) != baseline

@@ -157,7 +157,9 @@ class CardWeights:
     def _module(self, component: str) -> nn.Module:
         module = self._resident.component(component)
         if not isinstance(module, nn.Module):
-            raise Refused(f"component '{component}' is a {type(module).__name__}, which holds no weights")
+            raise Refused(
+                f"component '{component}' is a {type(module).__name__}; only a module can be synced"
+            )
         return module
 
     def _check(self, component: str) -> None:

@@ -5,7 +5,9 @@ A failure while it writes puts the old bytes back. It decides neither when it ma
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -15,10 +17,12 @@ from restrike.engine.weights.incoming import Form, Incoming
 from restrike.engine.weights.naming import listed
 from restrike.engine.weights.overlay import write
 from restrike.errors import Refused
-from restrike.keys import Unkeyable, digest
+from restrike.keys import ArrayContent, Unkeyable, digest
+from restrike.keys.arrays import content_of
 
 # torch.isfinite knows no floats of one byte.
 _EIGHT_BITS = 1
+_THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +44,25 @@ def checked(component: str, module: nn.Module, source: Incoming) -> Checked:
     faults = [*_names(held, source.forms), *_forms(held, source.forms)]
     if faults:
         raise Refused(f"sync of '{component}' is refused and changes nothing: {'; '.join(faults)}")
-    contents: dict[str, object] = {}
-    wild: list[str] = []
-    for name in sorted(source.forms):
-        value = source.tensor(name)
-        if not _finite(value):
-            wild.append(name)
-        contents[name] = _content(component, name, value)
+    names = sorted(source.forms)
+    # Hashing takes most of the time, and lets other threads run.
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        looked = dict(zip(names, pool.map(lambda name: _looked(component, name, source), names), strict=True))
+    wild = [name for name, content in looked.items() if content is None]
     if wild:
         raise Refused(
             f"sync of '{component}' is refused and changes nothing: NaN or infinity in {listed(wild)}"
         )
-    return Checked(source=source, content=str(digest("synced-weights", "1", contents)))
+    return Checked(source=source, content=str(digest("synced-weights", "1", looked)))
 
 
-def _content(component: str, name: str, value: Tensor) -> object:
-    from restrike.keys.arrays import content_of
+def _looked(component: str, name: str, source: Incoming) -> ArrayContent | None:
+    """What is in a tensor; None when it is not finite."""
+    value = source.tensor(name)
+    return _content(component, name, value) if _finite(value) else None
 
+
+def _content(component: str, name: str, value: Tensor) -> ArrayContent | None:
     try:
         return content_of(value.detach())
     except Unkeyable as error:
