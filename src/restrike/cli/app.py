@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from restrike.cli import cards, cells, doctor, generate, inspect, keys, mint, plan, runs, store, validate
+from restrike.cli import (
+    cards,
+    cells,
+    doctor,
+    generate,
+    inspect,
+    kernels,
+    keys,
+    mint,
+    plan,
+    runs,
+    store,
+    validate,
+)
 from restrike.cli import run as run_verb
 from restrike.cli.failures import settle
 from restrike.cli.help import Group
@@ -55,6 +68,7 @@ generate.register(app)
 cards.register(app)
 inspect.register(app)
 doctor.register(app)
+kernels.register(app)
 validate.register(app)
 plan.register(app)
 run_verb.register(app)

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from restrike.engine.kernels.selection import Op, Verdict
+from restrike.engine.kernels.table import REGISTRY
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -77,3 +80,19 @@ def _modulate(draw: _Draw, tokens: int) -> tuple[Tensor, ...]:
 def _rms_rotary(hidden: _Draw, table: _Draw, tokens: int) -> tuple[Any, ...]:
     angle = table(1, tokens, 1, WIDTH // HEADS // 2).repeat_interleave(2, dim=-1)
     return hidden(1, tokens, WIDTH), hidden(WIDTH), angle.cos(), angle.sin(), 1e-6, HEADS
+
+
+def measured(device: str, variant: str) -> list[tuple[Sample, Verdict]]:
+    """What is found of every kernel that may serve a device, each op's first choice first.
+
+    Hidden states are in the dtype that models have there: bfloat16 on a GPU, float32 on a CPU.
+    """
+    here = torch.device(device)
+    dtype = torch.bfloat16 if here.type == "cuda" else torch.float32
+    found: list[tuple[Sample, Verdict]] = []
+    for spec in REGISTRY.ops:
+        for sample in samples(spec.name, here, dtype):
+            op = Op(spec.name, REGISTRY, variant)
+            op.choose(*sample.arguments)
+            found += [(sample, verdict) for verdict in op.verdicts]
+    return found
