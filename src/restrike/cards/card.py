@@ -34,13 +34,15 @@ class Component:
 
     `load` builds it on a placement from the checkpoint; `files` are glob patterns, relative to the
     checkpoint's folder, of all that decides its output (weights and configuration): they are its identity.
-    An `optional` component may be missing from a checkpoint.
+    An `optional` component may be missing from a checkpoint. What one that is not `sized_by_files` holds on
+    its device is not what its weight files tell: quantized, in parts, or brought there piece by piece.
     """
 
     name: str
     load: Callable[[Checkpoint, Placement], Any]
     files: tuple[str, ...]
     optional: bool = False
+    sized_by_files: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,10 @@ class ResidentCard:
         self.turn: AbstractContextManager[Any] = self.residency.turn
         """The device's turn: held by whoever runs components; what is used in it stays until it ends."""
         self.capturer = capturer_for(
-            capture, self.device, Share(self.residency.budget, GRAPHS), lambda name: self.held.version_of(name)
+            capture,
+            self.device,
+            Share(self.residency.budget, GRAPHS),
+            lambda name: self.held.version_of(name),
         )
         """Keeps graphs of the components' steps; told before tensors move or go."""
         self.peaks = Peaks()
@@ -185,6 +188,8 @@ class ResidentCard:
         self.capturer.evict(name, reason)
 
     def _expected(self, declared: Component) -> int:
+        if not declared.sized_by_files:
+            return 0
         try:
             checkpoint = self._location.present((INDEX, *declared.files))
         except NotFound:

@@ -24,6 +24,7 @@ from restrike.engine.memory.admission import STATE, Claim, _together
 from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.errors import Cancelled, Crashed, RestrikeError, Shortfall
 from restrike.models.digits.card import CARD
+from restrike.models.pipeline.options import PipelineOptions, Quantization, card_with
 
 SEVEN = Request(prompt="a seven", seed=1, steps=3)
 TRANSFORMER_BYTES = 2_174_608
@@ -254,3 +255,31 @@ def test_one_computes_at_a_time_and_cards_share_nothing_but_requests_of_one_card
 def test_a_cancelled_request_leaves_the_line() -> None:
     with pytest.raises(Cancelled):
         is_cancelled(Engine(device="cpu"))
+
+
+def test_what_files_do_not_tell_is_no_reason_to_refuse() -> None:
+    unsized = replace(CARD, components=tuple(replace(part, sized_by_files=False) for part in CARD.components))
+    engine = Engine(device="cpu", memory_limit_bytes=1_000_000)
+    with pytest.raises(Shortfall, match=r"no room on cpu for component 'transformer' .*: it needs 2\.2 MB"):
+        engine.generate(unsized, SEVEN)
+    # It was measured by being loaded.
+    with pytest.raises(Shortfall, match=r"needs 2\.2 MB at once on cpu for this request"):
+        engine.generate(unsized, SEVEN)
+    assert is_clean(engine)
+
+
+@pytest.mark.parametrize(
+    ("options", "sized"),
+    [
+        (PipelineOptions(), True),
+        (PipelineOptions(variant="fp16"), True),
+        (PipelineOptions(offload="model"), False),
+        (PipelineOptions(precision="float16"), False),
+        (PipelineOptions(without=("safety_checker",)), False),
+        (PipelineOptions(quantization=Quantization(name="TorchAoConfig", components=("unet",))), False),
+    ],
+)
+def test_a_pipeline_is_sized_by_its_files_when_it_is_held_as_published(
+    options: PipelineOptions, sized: bool
+) -> None:
+    assert [part.sized_by_files for part in card_with(options).components] == [sized]

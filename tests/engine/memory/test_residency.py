@@ -286,20 +286,39 @@ class TestSleep:
         assert a.asleep
 
     def test_a_set_that_cannot_wake_whole_sleeps_on(self) -> None:
-        room = Room(1)
-        a, b = map(room.part, "ab")
+        room = Room(2)
+        a, b, c = map(room.part, "abc")
+        for part in (a, b):
+            room.residency.use(part)
         room.residency.sleep([a, b])
+        room.residency.use(c)
+        let_go = room.residency.hold([c])
         with pytest.raises(Shortfall):
             room.residency.wake([a, b])
         assert (a.asleep, b.asleep) == (True, True)
-        assert room.residency.budget.resident.n_bytes == 0
+        assert room.names == {"c"}
+        let_go()
+        room.residency.wake([a, b])
+        assert room.names == {"a", "b"}
+
+    def test_more_than_fits_at_once_may_sleep_and_wake(self) -> None:
+        room = Room(1)
+        a, b = map(room.part, "ab")
+        for part in (a, b):
+            room.residency.use(part)
+        room.residency.sleep([a, b])
+        room.residency.wake([a, b])
+        assert room.names == {"b"}
+        assert room.residency.use(a)
 
     def test_only_what_slept_is_brought(self) -> None:
-        room = Room(2)
-        a, b = map(room.part, "ab")
-        room.residency.sleep([a])
-        room.residency.wake([a, b])
-        assert room.loads == {"a": 1}
+        room = Room(3)
+        a, b, never = room.part("a"), room.part("b"), room.part("never")
+        room.residency.use(a)
+        room.residency.sleep([a, never])
+        room.residency.wake([a, b, never])
+        assert room.loads == {"a": 2}
+        assert room.residency.use(never)
 
 
 def test_the_snapshot_says_what_is_where() -> None:

@@ -24,6 +24,7 @@ class Part:
 
     `load` builds it from its checkpoint, `expected` guesses its bytes before that, and `moved` is told, with
     the reason, before its tensors move or go. `altered` says that its weights are not those of its files.
+    `slept_here` says that it was on the device when it was put to sleep.
     `holds` counts the requests that need it from their first step to their last.
     """
 
@@ -42,6 +43,7 @@ class Part:
     used_s: float | None = None
     first_s: float = 0.0
     asleep: bool = False
+    slept_here: bool = False
     altered: bool = False
     holds: int = 0
     loads: int = 0

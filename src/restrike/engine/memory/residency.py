@@ -191,20 +191,16 @@ class Residency:
                 if part.holds or part in self.turn.pinned:
                     raise Refused(f"{part} is in use by a running request; let it end, or cancel it, first")
             for part in parts:
-                if part.place is Place.DEVICE and not self._stays(part):
-                    self._put_away(part, "asleep")
-                elif part.place is Place.DEVICE:
-                    part.moved("asleep")
-                part.asleep = True
+                self._lay_down(part)
 
     def wake(self, parts: Sequence[Part]) -> None:
-        """Wake components and bring those that slept to the device, all or none."""
+        """Wake components, all or none; those that were on the device when they fell asleep are again."""
         with self.turn:
             slept = [part for part in parts if part.asleep]
             for part in slept:
                 part.asleep = False
             try:
-                self.bring(slept)
+                self.bring([part for part in slept if part.slept_here])
             except BaseException:
                 for part in slept:
                     part.asleep = True
@@ -243,6 +239,15 @@ class Residency:
             ),
             evictions=dict(self._evictions),
         )
+
+    def _lay_down(self, part: Part) -> None:
+        if part.asleep:
+            return
+        part.asleep, part.slept_here = True, part.place is Place.DEVICE
+        if part.slept_here and self._stays(part):
+            part.moved("asleep")
+        elif part.slept_here:
+            self._put_away(part, "asleep")
 
     def _touch(self, part: Part) -> None:
         # GreedyDual-Size (Cao and Irani 1997), as the store's: worth = age + seconds to bring back / bytes.

@@ -69,6 +69,12 @@ class PipelineOptions:
     attention: str | None = None
     weights: str | None = None
 
+    @property
+    def held_as_published(self) -> bool:
+        """Whether the device gets all weights of the checkpoint, in the dtype of the placement."""
+        altered = self.without or self.precision or self.quantization or self.offload != NO_OFFLOAD
+        return not altered
+
     def weight_parts(self) -> dict[str, object]:
         """What decides the loaded weights: two pipelines that agree in it can share them."""
         quantization = self.quantization
@@ -136,6 +142,8 @@ def card_with(options: PipelineOptions) -> ModelCard:
     (component,), (loop,) = CARD.components, CARD.loops
     return replace(
         CARD,
-        components=(replace(component, load=_Loading(what, options)),),
+        components=(
+            replace(component, load=_Loading(what, options), sized_by_files=options.held_as_published),
+        ),
         loops=(replace(loop, build=_Building(what, options)),),
     )
