@@ -92,7 +92,7 @@ def compile_faults(card: ModelCard) -> Iterator[str]:
     if not declared.shapes:
         yield "compile.shapes is empty"
     for shape in declared.shapes:
-        yield from (f"compile.shapes '{shape.name}': {fault}" for fault in _shape_faults(card, shape))
+        yield from (f"compile.shapes '{shape.name}': {fault}" for fault in shape_faults(card, shape))
     yield from _repeated("compile.shapes", (shape.name for shape in declared.shapes))
     yield from _repeated("compile.options", (name for name, _ in declared.options))
     for name in ("tolerance", "half_tolerance"):
@@ -114,7 +114,8 @@ def _target_faults(card: ModelCard, declared: Compile) -> Iterator[str]:
     yield from _repeated("compile target", (target.component for target in declared.targets))
 
 
-def _shape_faults(card: ModelCard, shape: ShapeClass) -> Iterator[str]:
+def shape_faults(card: ModelCard, shape: ShapeClass) -> Iterator[str]:
+    """Each fault of one shape class of the card, as a clause without its name."""
     for name in ("width", "height", "frames"):
         axis, value = getattr(card.geometry, name), getattr(shape, name)
         if axis.step >= 1 and not axis.accepts(value):

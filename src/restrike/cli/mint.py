@@ -28,7 +28,7 @@ class Options:
         str, typer.Option(metavar="aot|dynamo", help="A portable package, or torch.compile's own caches.")
     ] = "aot"
     shapes: Annotated[
-        list[str], typer.Option(metavar="NAME", help="Only this shape class; repeatable, or a,b,c.")
+        list[str], typer.Option(metavar="NAME|WxH[xF]", help="Only this shape class or size; repeatable.")
     ] = field(default_factory=list)
     only: Annotated[
         list[str], typer.Option(metavar="COMPONENT", help="Only this compile target; repeatable.")
@@ -118,7 +118,8 @@ def _threads() -> int:
 
 
 def _settle(minted: Minted, options: Options, scratch: Path) -> None:
-    """Tell what came of it; raises the mint's own failure, if it ended with one."""
+    """Tell what came of it; the program leaves with the mint's own exit code."""
+    from restrike.cli.failures import tell
     from restrike.mint.outcome import Outcome, error_of
 
     report = minted.report
@@ -128,10 +129,9 @@ def _settle(minted: Minted, options: Options, scratch: Path) -> None:
         _tell(report)
     if report.ending.outcome is Outcome.OK:
         return
-    died = f" (in phase {report.phase})" if report.phase else ""
-    if not options.json:
-        typer.echo(f"the report lies in {scratch}", err=True)
-    raise error_of(report.ending.outcome, report.ending.message + died)
+    died = f" (in phase {report.phase}; the report lies in {scratch})" if report.phase else ""
+    tell(error_of(report.ending.outcome, report.ending.message + died))
+    raise typer.Exit(report.ending.outcome.exit_code)
 
 
 def _tell(report: MintReport) -> None:

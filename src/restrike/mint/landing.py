@@ -13,6 +13,7 @@ from typing import Any, Literal
 from torch import nn
 
 from restrike.keys import Key
+from restrike.mint.cell.facts import Ingress, Recipe, Target
 from restrike.mint.cell.header import HeaderFacts
 from restrike.mint.cell.host import this_host
 from restrike.mint.cell.key import cell_key
@@ -23,6 +24,7 @@ from restrike.mint.cell.verify import size_of, verify_header, verify_manifest
 from restrike.mint.environment import EnvironmentSeal
 from restrike.mint.events import EventLog, Keyed, MintPhase, PhaseEnded, read_events
 from restrike.mint.graph import check_ranges, graph_digest, trace
+from restrike.mint.preparing import signer_of
 from restrike.mint.proving import prove, require_steady
 from restrike.mint.recipe import Job, compile_into, load
 from restrike.mint.recipes import aot
@@ -44,16 +46,19 @@ class Traced:
 
     seen: Observed
     program: Any
+    graph: str
     key: Key
 
 
-def key_of(program: Any, seen: Observed, request: MintRequest, options: Mapping[str, Value]) -> Key:
-    """The key of one traced call, made before anything is compiled."""
+def key_of(
+    graph: str, ingress: Ingress, *, recipe: Recipe, target: Target, options: Mapping[str, Value]
+) -> Key:
+    """The key of one call by its graph's digest, made before anything is compiled."""
     return cell_key(
-        graph=graph_digest(program),
-        ingress=seen.ingress,
-        stack=this_host(request.target).stack(request.recipe),
-        target=request.target,
+        graph=graph,
+        ingress=ingress,
+        stack=this_host(target).stack(recipe),
+        target=target,
         layout=LAYOUT,
         options=options,
     )
@@ -86,7 +91,9 @@ class Landing:
     def _trace(self, component: nn.Module, seen: Observed, subject: Subject) -> Traced:
         require_steady(component, seen, subject)
         program = trace(component, seen, subject)
-        return Traced(seen=seen, program=program, key=key_of(program, seen, self.request, self.options))
+        request, graph = self.request, graph_digest(program)
+        key = key_of(graph, seen.ingress, recipe=request.recipe, target=request.target, options=self.options)
+        return Traced(seen=seen, program=program, graph=graph, key=key)
 
     def _make(self, component: nn.Module, traced: Traced, subject: Subject, scratch: Path) -> How:
         folder, entry = scratch / "members", traced.seen.name
@@ -103,12 +110,12 @@ class Landing:
             # Compiling can guard sizes that tracing left open.
             check_ranges(traced.program, traced.seen.ingress, subject)
         with self.log.during(MintPhase.SEAL, entry):
-            draft = self._seal(traced, subject, folder, proof=None, to=scratch / "draft.cell")
+            draft = self._seal(traced, folder, proof=None, to=scratch / "draft.cell")
         with self.log.during(MintPhase.PROVE, entry):
             self._require_whole(draft)
             proof = self._prove(component, traced, subject, folder, scratch)
         with self.log.during(MintPhase.PUBLISH, entry):
-            sealed = self._seal(traced, subject, folder, proof=proof, to=scratch / "proved.cell")
+            sealed = self._seal(traced, folder, proof=proof, to=scratch / "proved.cell")
             return self.store.publish(sealed)
 
     def _prove(
@@ -127,19 +134,18 @@ class Landing:
             opened = verify_header(file.read(HEAD_BYTES), size_of(file), self.store.ring)
             verify_manifest(file, opened)
 
-    def _seal(self, traced: Traced, subject: Subject, folder: Path, *, proof: Proof | None, to: Path) -> Path:
+    def _seal(self, traced: Traced, folder: Path, *, proof: Proof | None, to: Path) -> Path:
         facts = ManifestFacts(
-            graph=graph_digest(traced.program),
+            graph=traced.graph,
             ingress=traced.seen.ingress,
             layout=LAYOUT,
             options=self.options,
-            constants=aot.constants(traced.program, subject),
+            constants=aot.constants(traced.program),
             compiler=compiler_version(),
             phases=self._phases(traced.seen.name),
             proof=proof,
         )
-        ring = self.store.ring
-        signer = ring.signer(self.request.sign) if self.request.sign else ring.signer()
+        signer = signer_of(self.request)
         return seal(folder, header=self._facts(), manifest=facts, signer=signer, to=to)
 
     def _facts(self) -> HeaderFacts:

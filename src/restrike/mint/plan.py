@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from restrike.cards.card import ModelCard
-from restrike.cards.compile import ShapeClass
+from restrike.cards.compile import ShapeClass, shape_faults
 from restrike.cards.request import Request
-from restrike.errors import Unknown
+from restrike.errors import Refused, Unknown
 from restrike.mint.refusals import EmptyPlan, Subject
 
 # Enough for every expert of a checkpoint to get a step.
 _STEPS = 4
+_SIZE = re.compile(r"(\d{1,5})x(\d{1,5})(?:x(\d{1,5}))?(?:-([a-z]+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,20 +28,40 @@ class WarmRow:
 
 
 def warm_plan(card: ModelCard, subject: Subject, wanted: tuple[str, ...] = ()) -> tuple[WarmRow, ...]:
-    """The rows of the card's plan, first needed first; those wanted by name, all by default.
+    """The rows of the card's plan, first needed first; those wanted by name or size, all by default.
 
     Raises:
         EmptyPlan: there is none.
         Unknown: the card declares no shape class of a wanted name.
+        Refused: the card does not make pictures of a wanted size.
     """
     shapes = {shape.name: shape for shape in card.compile.shapes} if card.compile else {}
     if not shapes:
         raise EmptyPlan(subject)
-    for name in wanted:
-        if name not in shapes:
-            raise Unknown("shape class", name, shapes)
-    rows = (WarmRow(shape=shapes[name], request=_request(card, shapes[name])) for name in wanted or shapes)
-    return tuple(rows)
+    chosen = [shapes.get(name) or _size(card, name, shapes) for name in wanted or shapes]
+    return tuple(WarmRow(shape=shape, request=_request(card, shape)) for shape in chosen)
+
+
+def _size(card: ModelCard, name: str, declared: Mapping[str, ShapeClass]) -> ShapeClass:
+    """The shape class that a size names: the first that is declared, at that size and guidance."""
+    match = _SIZE.fullmatch(name)
+    if match is None:
+        hint = "A size works too: WxH, WxHxFRAMES, WxHxFRAMES-GUIDANCE."
+        raise Unknown("shape class", name, declared, hint=hint)
+    width, height, frames, guidance = match.groups()
+    first = next(iter(declared.values()))
+    shape = replace(
+        first,
+        width=int(width),
+        height=int(height),
+        frames=int(frames or 1),
+        guidance=guidance or first.guidance,
+        batch=1,
+    )
+    faults = "; ".join(shape_faults(card, shape))
+    if faults:
+        raise Refused(f"shape class '{name}': {faults}")
+    return shape
 
 
 def _request(card: ModelCard, shape: ShapeClass) -> Request:

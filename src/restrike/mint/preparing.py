@@ -13,6 +13,7 @@ from restrike.cards.card import ModelCard
 from restrike.cards.compile import CompileTarget
 from restrike.cards.identity import weights_of
 from restrike.cards.request import resolve
+from restrike.mint.cell.signing import Signer
 from restrike.mint.plan import WarmRow, warm_plan
 from restrike.mint.refusals import NothingDeclared, Subject, WeightsChanged
 from restrike.mint.request import MintRequest
@@ -87,9 +88,14 @@ def prepare(request: MintRequest) -> Ready:
 
 def _signer(request: MintRequest) -> None:
     """Raise Unknown or Refused now, and not after compiling, when the cells could not be signed."""
+    if not request.keys_only:
+        signer_of(request)
+
+
+def signer_of(request: MintRequest) -> Signer:
+    """The key that signs what the request makes; the store's own is made when it is first needed."""
     ring = CellStore(Path(request.store)).ring
-    if request.sign is not None:
-        ring.signer(request.sign)
+    return ring.signer(request.sign) if request.sign else ring.signer()
 
 
 def _same_weights(card: ModelCard, request: MintRequest, subject: Subject) -> None:

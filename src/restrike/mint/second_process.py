@@ -137,12 +137,18 @@ def _discovered(
 ) -> Iterator[Path]:
     """The verified members of the cell whose key this process makes itself."""
     from restrike.mint.cell.host import this_host
-    from restrike.mint.graph import trace
+    from restrike.mint.graph import graph_digest, trace
     from restrike.mint.landing import key_of
     from restrike.mint.store.store import CellStore
 
     program = trace(component, seen, ready.subject)
-    key = key_of(program, seen, request, ready.options)
+    key = key_of(
+        graph_digest(program),
+        seen.ingress,
+        recipe=request.recipe,
+        target=request.target,
+        options=ready.options,
+    )
     with CellStore(Path(request.store)).open(key.digest, this_host(request.target)) as cell:
         folder = scratch / "members"
         cell.unpack(folder)

@@ -20,7 +20,7 @@ from restrike.mint.cell import capability
 from restrike.mint.cell.facts import Target
 from restrike.mint.cell.manifest import ConstantSpec
 from restrike.mint.recipes.options import Value
-from restrike.mint.refusals import MintRefused, NotExportable, Subject
+from restrike.mint.refusals import MintRefused, Subject
 from restrike.mint.wrapped import constants_of
 
 PACKAGE = "cell.pt2"
@@ -102,18 +102,16 @@ def load(
     return call
 
 
-def constants(program: Any, subject: Subject) -> tuple[ConstantSpec, ...]:
-    """The constants that a program binds, by name.
-
-    Raises:
-        NotExportable: one of them is no plain tensor.
-    """
+def constants(program: Any) -> tuple[ConstantSpec, ...]:
+    """The constants that a program binds, by name: the parameters and buffers that it reads."""
+    signature = program.graph_signature
+    named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     found: list[ConstantSpec] = []
-    for name, value in {**program.state_dict, **program.constants}.items():
-        if not isinstance(value, torch.Tensor):
-            raise NotExportable(subject, f"constant '{name}' is no tensor", "register it as a buffer")
-        dtype = str(value.dtype).removeprefix("torch.")
-        found.append(ConstantSpec(name=name, shape=tuple(value.shape), dtype=dtype))
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.users and node.name in named:
+            value = node.meta["val"]
+            dtype = str(value.dtype).removeprefix("torch.")
+            found.append(ConstantSpec(name=named[node.name], shape=tuple(value.shape), dtype=dtype))
     return tuple(sorted(found, key=lambda constant: constant.name))
 
 
