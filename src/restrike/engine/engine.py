@@ -19,12 +19,15 @@ from restrike.cards.identity import WeightIdentity, WeightStamp, stamp_of
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.engine.capture.choice import checked_mode
 from restrike.engine.capture.request import RequestCapture
+from restrike.engine.compiled.adopter import Adopter
+from restrike.engine.compiled.request import RequestCompiled
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, acting, changing, checked
 from restrike.engine.features import CardFeatures, FeatureCache
 from restrike.engine.memory.admission import AdmissionGate
-from restrike.engine.memory.residency import Residency, Snapshot, residency_on
+from restrike.engine.memory.report import Snapshot
+from restrike.engine.memory.residency import Residency, residency_on
 from restrike.engine.outcome import Outcome, outcome_of
 from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
 from restrike.engine.resident import ResidentCard
@@ -49,7 +52,7 @@ class Engine:
     `memory_limit_bytes` is what it may use of each device's memory; by default RESTRIKE_MEMORY, else all
     that is free there when its first card is loaded.
     `capture` says how steps are replayed as graphs: "auto" where that pays, "off", or "tape" or "cuda" by
-    name.
+    name. `cells` arms compiled calls of the cards that are loaded; without it all forwards are eager.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Engine:
         concurrency: int = 8,
         memory_limit_bytes: int | None = None,
         capture: str = "auto",
+        cells: Adopter | None = None,
     ) -> None:
         if batch_limit < 1:
             raise Refused(f"a batch limit of {batch_limit} is below 1; 1 runs every step alone")
@@ -71,6 +75,7 @@ class Engine:
         self._trust_remote_code = trust_remote_code
         self._device, self._precision = device, precision
         self._capture = checked_mode(capture)
+        self._cells = cells
         self._extensions = checked(extensions)
         self._residents: dict[ModelCard, ResidentCard] = {}
         self._lock = threading.Lock()
@@ -93,7 +98,8 @@ class Engine:
         # By the whole card: another one of the same name and place is another card.
         asked = found
         with self._lock:
-            if asked not in self._residents:
+            is_new = asked not in self._residents
+            if is_new:
                 # Not before: fitting reads files, and may ask the hub, which a further request need not.
                 found = registry.fitted(found)
                 placement = placement_for(found, self._device, self._precision)
@@ -104,7 +110,11 @@ class Engine:
                     trust_remote_code=self._trust_remote_code,
                     capture=self._capture,
                 )
-            return self._residents[asked]
+            resident = self._residents[asked]
+        if is_new and self._cells is not None:
+            # Not under the lock: until it has come to an end, other requests of the card run eagerly.
+            self._cells.adopt(resident)
+        return resident
 
     def _residency(self, device: str) -> Residency:
         if device not in self._residencies:
@@ -182,6 +192,8 @@ class Engine:
     def close(self) -> None:
         """Take no more submitted requests, cancel all of them, and return when they have ended."""
         self.scheduler.close()
+        if self._cells is not None:
+            self._cells.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -241,6 +253,8 @@ class Engine:
         self._admit_extensions(resident, spec, arguments)
         capture = RequestCapture(capturer=resident.capturer, card=resident.card.name, spec=spec)
         capture.check()
+        compiled = RequestCompiled(table=resident.compiled, exact=arguments.exact)
+        compiled.check()
         return ReadyRequest(
             resident=resident,
             spec=spec,
@@ -251,6 +265,7 @@ class Engine:
             cancellation=options.cancellation or Cancellation(),
             batch_limit=self._batch_limit,
             capture=capture,
+            compiled=compiled,
         )
 
     def _admit_extensions(self, resident: ResidentCard, spec: LoopSpec, arguments: Arguments) -> None:

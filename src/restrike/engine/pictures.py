@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from restrike.engine.extensions import Ender, ExtensionMemory
+from restrike.engine.memory.peaks import DECODE, ENCODE, PREVIEW
 from restrike.errors import Refused
 from restrike.loops.contract import (
     Abandons,
@@ -26,9 +27,6 @@ from restrike.loops.contract import (
     StepPlan,
     Tensors,
 )
-
-ENCODE, PREVIEW, DECODE = "encode", "preview", "decode"
-"""The phases of a picture beside its steps."""
 
 
 @dataclass(kw_only=True)

@@ -283,3 +283,22 @@ def test_a_pipeline_is_sized_by_its_files_when_it_is_held_as_published(
     options: PipelineOptions, sized: bool
 ) -> None:
     assert [part.sized_by_files for part in card_with(options).components] == [sized]
+
+
+def test_activations_are_set_aside_for_a_step_and_no_longer() -> None:
+    engine = Engine(device="cpu")
+    engine.generate(ONE, SEVEN)
+    during: list[int] = []
+    transformer = engine.load(ONE).component("transformer")
+    hook = transformer.register_forward_hook(
+        lambda *_: during.append(engine.memory()[0].reserved.get("phase 'step'", 0))
+    )
+    after = [
+        engine.memory()[0].reserved.keys()
+        for event in engine.stream(ONE, SEVEN)
+        if isinstance(event, StepFinished)
+    ]
+    hook.remove()
+    assert len(during) == len(after) == SEVEN.steps
+    assert min(during) > 100_000
+    assert all(found == {STATE} for found in after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -27,6 +28,22 @@ def test_what_is_taken_frees_the_device_and_comes_back_the_same() -> None:
     assert ledger.n_bytes == 0
     HOST.give(module, CPU, parked)
     assert module.weight is weight
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+def test_what_cannot_be_taken_whole_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, original, calls = layer(), torch.empty_like, [0]
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+
+    def failing(tensor: torch.Tensor, **where: object) -> torch.Tensor:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise RuntimeError("no page-locked memory")
+        return original(tensor)
+
+    monkeypatch.setattr(torch, "empty_like", failing)
+    with pytest.raises(RuntimeError, match="page-locked"):
+        HOST.take(module, CPU)
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 

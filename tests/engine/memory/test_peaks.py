@@ -12,10 +12,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from restrike.cards.request import Request, resolve
 from restrike.engine.engine import Engine
+from restrike.engine.events import StepFinished
 from restrike.engine.gate import contents
 from restrike.engine.memory import working
 from restrike.engine.memory.meters import StorageMeter, metered
-from restrike.engine.memory.peaks import Form, Need, Peaks, Phase, form_of
+from restrike.engine.memory.peaks import DECODE, Form, Need, Peaks, Phase, form_of
 from restrike.engine.resident import ResidentCard
 
 from .rooms import CPU
@@ -154,9 +155,22 @@ def test_forms_do_not_pile_up() -> None:
     peaks = Peaks()
     need = Need(activations_bytes=1, kept_bytes=0, components_bytes=0, used=frozenset())
     for width in range(1000):
-        peaks.remember(Phase(name="step", form=Form(loop="l", width=width, height=1, frames=1)), need)
+        peaks.remember(Phase(name=DECODE, form=Form(loop="l", width=width, height=1, frames=1)), need)
     assert len(peaks._needs) == 256
     assert peaks.of_form(Form(loop="l", width=999, height=1, frames=1)) == (need,)
+
+
+def test_a_form_is_known_when_a_request_of_it_was_measured_to_its_end() -> None:
+    engine = Engine(device="cpu")
+    resident = engine.load("digits")
+    spec, arguments = resolve(resident.card, REQUESTS["digits"])
+    stream = engine.stream("digits", REQUESTS["digits"])
+    while not isinstance(next(stream), StepFinished):
+        pass
+    assert resident.peaks.of_form(form_of(spec, arguments)) == ()
+    assert len(resident.peaks.of_loop(spec.name)) == 2
+    list(stream)
+    assert len(resident.peaks.of_form(form_of(spec, arguments))) == 3
 
 
 class TestMeter:

@@ -44,17 +44,17 @@ def claim_of(resident: ResidentCard, ask: Ask) -> Claim:
     sizes = [part.size_bytes for part in resident.parts(*ask.spec.components)]
     whole, largest = sum(sizes), max(sizes, default=0)
     needs = resident.peaks.of_form(form_of(ask.spec, ask.arguments))
+    seen = () if ask.spec.opaque else resident.peaks.of_loop(ask.spec.name)
+    components = max((need.components_bytes for need in seen), default=whole)
     if not needs:
-        # Beside others, room for all its components and for activations as large as the largest of them.
-        least = whole if ask.spec.opaque else largest
+        # Beside others, room for activations as large as the largest component.
         return Claim(
             resident=resident,
-            components_bytes=whole,
-            phase_bytes=whole + largest,
+            components_bytes=components,
+            phase_bytes=components + largest,
             kept_bytes=0,
-            least_bytes=least,
+            least_bytes=whole if ask.spec.opaque else largest,
         )
-    components = whole if ask.spec.opaque else max(need.components_bytes for need in needs)
     activations = max(need.activations_bytes for need in needs)
     kept = max(need.kept_bytes for need in needs)
     phase = whole + activations if ask.spec.opaque else max(need.together_bytes for need in needs)

@@ -38,7 +38,7 @@ class Host:
         return free_bytes is not None and size_bytes <= free_bytes * (1 - _LEFT_FREE)
 
     def take(self, component: Any, device: torch.device) -> Parked:
-        """Move the component's tensors from the device to main memory, page-locked for a GPU."""
+        """Move the component's tensors from the device to main memory, page-locked for a GPU; all or none."""
         places: set[int] = set()
 
         def parked(tensor: Tensor) -> Tensor:
@@ -48,7 +48,11 @@ class Host:
             places.add(copy.data_ptr())
             return copy
 
-        _moved(component, parked)
+        try:
+            _moved(component, parked)
+        except BaseException:
+            self.give(component, device, Parked(frozenset(places)))
+            raise
         return Parked(frozenset(places))
 
     def give(self, component: Any, device: torch.device, parked: Parked) -> None:

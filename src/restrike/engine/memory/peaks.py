@@ -15,6 +15,8 @@ from restrike.cards.request import Arguments
 from restrike.engine.memory.parts import Part
 from restrike.loops.contract import StepPlan
 
+ENCODE, STEP, PREVIEW, DECODE = "encode", "step", "preview", "decode"
+"""The phases of a picture."""
 _FORMS = 256
 """So many forms of requests are remembered of a card; beyond, the first measured is forgotten."""
 
@@ -50,7 +52,7 @@ def step_phase(form: Form, plan: StepPlan) -> Phase:
     shapes = tuple((name, tuple(value.shape), value.dtype) for name, value in plan.inputs.items())
     latent = plan.inputs.get("latent")
     batch = 1 if latent is None else latent.shape[0]
-    return Phase(name="step", form=form, shapes=(plan.structure, shapes), batch=batch)
+    return Phase(name=STEP, form=form, shapes=(plan.structure, shapes), batch=batch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +85,14 @@ class Peaks:
         return self._needs.get(phase.form, {}).get(phase)
 
     def of_form(self, form: Form) -> tuple[Need, ...]:
-        """The needs of all phases of a form that were measured."""
-        return tuple(self._needs.get(form, {}).values())
+        """The needs of all phases of a form; none before a request of it was measured to its end."""
+        needs = dict(self._needs.get(form, {}))
+        return tuple(needs.values()) if any(phase.name == DECODE for phase in needs) else ()
+
+    def of_loop(self, loop: str) -> tuple[Need, ...]:
+        """The needs of all phases of a loop that were measured, whatever their form."""
+        forms = [dict(needs) for form, needs in list(self._needs.items()) if form.loop == loop]
+        return tuple(need for needs in forms for need in needs.values())
 
     def forget(self, phase: Phase) -> None:
         """Measure it again at its next time."""

@@ -10,7 +10,7 @@ import gc
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,7 @@ from restrike.engine.memory.budget import Budget, Reservation
 from restrike.engine.memory.host import Host, Parked
 from restrike.engine.memory.limits import Limit, limit_of
 from restrike.engine.memory.parts import Part, Place
+from restrike.engine.memory.report import Snapshot, resident
 from restrike.engine.memory.sizes import shown, storages_of
 from restrike.engine.memory.turn import Turn
 from restrike.errors import Refused, Shortfall
@@ -31,34 +32,6 @@ REMEDY = "raise the limit (RESTRIKE_MEMORY, memory_limit_bytes) or ask for less 
 
 class Asleep(Refused):
     """A component was put to sleep and is needed; wake it first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resident:
-    """One component in a `Snapshot`: what it holds on the device, or held there when it was last.
-
-    `idle_s` is None for one that was never used; `loads` counts how often it was built from its files.
-    """
-
-    card: str
-    component: str
-    place: Place
-    asleep: bool
-    size_bytes: int
-    idle_s: float | None
-    loads: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """What was where on one device at one time; evictions since the engine was made, by reason."""
-
-    device: str
-    limit: Limit
-    resident_bytes: int
-    reserved: Mapping[str, int]
-    residents: tuple[Resident, ...]
-    evictions: Mapping[str, int]
 
 
 @dataclass(kw_only=True)
@@ -219,24 +192,13 @@ class Residency:
 
     def snapshot(self) -> Snapshot:
         """What is where now; waits for nobody."""
-        now = self.clock()
+        now_s = self.clock()
         return Snapshot(
             device=str(self.device),
             limit=self.budget.limit,
             resident_bytes=self.budget.resident.n_bytes,
             reserved=dict(self.budget.reserved()),
-            residents=tuple(
-                Resident(
-                    card=part.card,
-                    component=part.name,
-                    place=part.place,
-                    asleep=part.asleep,
-                    size_bytes=part.measured_bytes or 0,
-                    idle_s=None if part.used_s is None else now - part.used_s,
-                    loads=part.loads,
-                )
-                for part in list(self._parts)
-            ),
+            residents=tuple(resident(part, now_s) for part in list(self._parts)),
             evictions=dict(self._evictions),
         )
 
@@ -324,12 +286,24 @@ class Residency:
 
     def _put_away(self, part: Part, reason: str) -> None:
         part.moved(reason)
-        if self._host is not None and self._host.has_room(part.size_bytes):
-            part.parked = self._host.take(part.component, self.device)
+        part.parked = self._parked(part)
+        if part.parked is not None:
             part.place = Place.HOST
         else:
             part.component = None
             part.place = Place.ABSENT
+
+    def _parked(self, part: Part) -> Parked | None:
+        """The component, moved to main memory; None where it does not go there and can be built anew."""
+        if self._host is None or not self._host.has_room(part.size_bytes):
+            return None
+        try:
+            return self._host.take(part.component, self.device)
+        except (RuntimeError, MemoryError):
+            # It was as free as the system said, and could not be had page-locked.
+            if part.altered:
+                raise
+            return None
 
     def _shortfall(self, size_bytes: int, what: str) -> Shortfall:
         there = [part for part in self._parts if part.place is Place.DEVICE and part.measured_bytes]
