@@ -19,6 +19,7 @@ from restrike.cards.card import LoopSpec
 from restrike.cards.identity import adapted
 from restrike.cards.request import Arguments
 from restrike.engine.capture.request import RequestCapture
+from restrike.engine.compiled.request import RequestCompiled
 from restrike.engine.events import (
     Event,
     Failed,
@@ -123,6 +124,7 @@ class ReadyRequest:
     arguments: Arguments
     extensions: tuple[Extension, ...]
     capture: RequestCapture
+    compiled: RequestCompiled
     preview_every: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
     features: Features = computed
@@ -177,6 +179,7 @@ class ReadyRequest:
                 seconds=time.perf_counter() - began,
                 notices=tuple(made.notices),
                 capture=self.capture.report(),
+                compiled=self.compiled.report(),
             )
         )
 
@@ -193,7 +196,7 @@ class ReadyRequest:
         for start in range(0, len(items), abreast):
             runs = [self._run(item, shared) for item in items[start : start + abreast]]
             yield from self._side_by_side(runs, made)
-        for message in self.capture.notices():
+        for message in (*self.capture.notices(), *self.compiled.notices()):
             yield made.noticed(Noticed(message=message))
 
     def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
@@ -277,6 +280,7 @@ class ReadyRequest:
                 item=item,
                 versions=versions(resident.card.libraries),
                 weight_versions=resident.held.versions(self.spec),
+                cells=self.compiled.report().cells,
             ),
         )
 

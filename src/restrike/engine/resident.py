@@ -18,13 +18,14 @@ from restrike.cards.checkpoint import Checkpoint, Location
 from restrike.cards.identity import WeightIdentity, identities_of, identity_of
 from restrike.cards.placement import Placement
 from restrike.engine.capture.choice import capturer_for
+from restrike.engine.compiled.table import CompiledCalls
 from restrike.engine.memory.budget import Share
 from restrike.engine.memory.expected import expected_bytes
 from restrike.engine.memory.parts import Part
 from restrike.engine.memory.peaks import Peaks, Phase
 from restrike.engine.memory.residency import Residency, residency_on
 from restrike.engine.memory.working import working
-from restrike.engine.weights.held import CardWeights
+from restrike.engine.weights.held import REPLACED, CardWeights
 from restrike.errors import NotFound, Refused, Unknown
 
 INDEX, GRAPHS = "model_index.json", "captured graphs"
@@ -60,8 +61,10 @@ class ResidentCard:
             lambda name: self.held.version_of(name),
         )
         """Keeps graphs of the components' steps; told before tensors move or go."""
+        self.compiled = CompiledCalls(card=card.name)
+        """Keeps what compiled code may answer for; told before tensors move or go."""
         self.peaks = Peaks()
-        self.held = CardWeights(self, evict=self._moved)
+        self.held = CardWeights(self, evict=self._rewritten)
         """Its weights as they are now: adapters and versions."""
         self._location: Location = card.location
         self._code_trusted = trust_remote_code
@@ -186,6 +189,13 @@ class ResidentCard:
 
     def _moved(self, name: str, reason: str) -> None:
         self.capturer.evict(name, reason)
+        self.compiled.release(name)
+
+    def _rewritten(self, name: str, reason: str) -> None:
+        self.capturer.evict(name, reason)
+        # What was written in place is what compiled code reads; it must not keep what was replaced.
+        if reason == REPLACED:
+            self.compiled.release(name)
 
     def _expected(self, declared: Component) -> int:
         if not declared.sized_by_files:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from restrike.cards.request import Arguments
 from restrike.engine.capture.counters import CaptureReport
+from restrike.engine.compiled.counters import CompiledReport
 from restrike.media.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -53,13 +54,17 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """All pictures of one request, in the order of its items; `capture` tells how its steps were executed."""
+    """All pictures of one request, in the order of its items.
+
+    `capture` tells how its steps were executed, `compiled` what answered the forwards in them.
+    """
 
     card: str
     arguments: Arguments
     pictures: tuple[Picture, ...]
     seconds: float
     capture: CaptureReport
+    compiled: CompiledReport
     notices: tuple[str, ...] = ()
 
     @property

@@ -21,6 +21,8 @@ MAX_TEXT_BYTES = 1 << 20
 
 _MAX_DEPTH = 32
 _MAX_SEED = 2**53 - 1
+_LEFT_OUT = {"weight_versions", "cells"}
+"""What is written only where there is something to say."""
 _OPENING = '{"restrike":{'
 
 
@@ -44,6 +46,8 @@ class Provenance:
     """Name to version of what computed it: restrike, torch, python, ..."""
     weight_versions: Mapping[str, int] = field(default_factory=dict)
     """Component to the version of its weights, of those that were synced since they were loaded."""
+    cells: Sequence[str] = ()
+    """The keys of the compiled calls that took part, in order; none when all of it ran eagerly."""
 
     def __post_init__(self) -> None:
         _check_text("card", self.card)
@@ -57,6 +61,11 @@ class Provenance:
             object.__setattr__(self, name, _plain(value, name, 0))
         for name, version in self.versions.items():
             _check_text(f"versions.{name}", version)
+        if isinstance(self.cells, str) or not isinstance(self.cells, Sequence):
+            raise Refused(f"provenance: cells must be a list, not {type(self.cells).__name__}")
+        object.__setattr__(self, "cells", tuple(self.cells))
+        for key in self.cells:
+            _check_text("cells", key)
         for name, version in self.weight_versions.items():
             _check_count(f"weight_versions.{name}", version, _MAX_SEED)
         self._check_size()
@@ -64,9 +73,10 @@ class Provenance:
     def to_json(self) -> str:
         """The one canonical text, in ASCII: sorted keys, no spaces, floats that read back bit for bit."""
         body = asdict(self)
-        if not self.weight_versions:
+        for name in _LEFT_OUT:
             # Nothing of it in a file that says nothing of it, as in all that were written before it existed.
-            del body["weight_versions"]
+            if not body[name]:
+                del body[name]
         return json.dumps(
             {"restrike": {"schema": SCHEMA, **body}},
             sort_keys=True,
@@ -105,8 +115,8 @@ def _from_body(body: dict[str, Json]) -> Provenance:
     if schema != SCHEMA:
         raise Refused(f"its provenance has schema {schema!r}, this restrike reads schema {SCHEMA}")
     expected = {part.name for part in fields(Provenance)}
-    if body.keys() | {"weight_versions"} != expected:
-        odd = ", ".join(sorted((body.keys() | {"weight_versions"}) ^ expected))
+    if body.keys() | _LEFT_OUT != expected:
+        odd = ", ".join(sorted((body.keys() | _LEFT_OUT) ^ expected))
         raise Refused(f"its provenance is torn (missing or unknown: {odd})")
     try:
         return Provenance(**body)  # pyright: ignore[reportArgumentType]  (checked by __post_init__)

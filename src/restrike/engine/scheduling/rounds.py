@@ -149,7 +149,8 @@ class Rounds:
             whole = batching.stacked([step.plan for step in steps])
             with steps[0].request.step_phase(whole):
                 captures = [step.request.capture for step in steps]
-                outputs = execute(whole, module, ExtensionMemory(extensions=()), captures)
+                compiled = [step.request.compiled for step in steps]
+                outputs = execute(whole, module, ExtensionMemory(extensions=()), captures, compiled)
             outputs = batching.rows(outputs, len(steps))
             seconds = time.perf_counter() - began
         self._tally.forward(plan.component, len(steps))
@@ -162,7 +163,8 @@ class Rounds:
                 began = time.perf_counter()
                 module = run.context.component(plan.component)
                 with step.request.step_phase(plan):
-                    outputs = execute(plan, module, run.memory, (step.request.capture,))
+                    request = step.request
+                    outputs = execute(plan, module, run.memory, (request.capture,), (request.compiled,))
                 seconds = time.perf_counter() - began
         except Exception as error:
             return error
