@@ -37,7 +37,8 @@ def compile_into(recipe: Recipe, job: Job, folder: Path, scratch: Path) -> None:
         aot.build(job.program, folder, job.options, job.target, scratch)
     else:
         seen = job.seen
-        dynamo.build(job.component, seen.call, seen.probe(seen.shape.batches[0]), folder, job.options)
+        probe = seen.probe(seen.shape.batches[0])
+        dynamo.build(job.component, seen.call, seen.ingress, probe, folder, job.options)
 
 
 def load(
@@ -51,4 +52,4 @@ def load(
     """The compiled call on named tensors, bound to the component. Only verified folders may be given here."""
     if recipe == "aot":
         return aot.load(folder, component, tuple(seen.inputs), subject)
-    return dynamo.load(folder, component, seen.call, tuple(seen.inputs), options)
+    return dynamo.load(folder, component, seen.call, seen.ingress, options)

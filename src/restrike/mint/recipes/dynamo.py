@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from restrike.errors import Crashed
 from restrike.loops.contract import Tensors
+from restrike.mint.cell.facts import Ingress, TensorSpec, bounds
 from restrike.mint.recipes.counting import LIBRARIES, cache_folder, libraries
 from restrike.mint.recipes.options import Value
 from restrike.mint.warm import Call
@@ -25,7 +26,12 @@ BUNDLE = "bundle.cache"
 
 
 def build(
-    component: nn.Module, call: Call, probe: Mapping[str, Tensor], folder: Path, options: Mapping[str, Value]
+    component: nn.Module,
+    call: Call,
+    ingress: Ingress,
+    probe: Mapping[str, Tensor],
+    folder: Path,
+    options: Mapping[str, Value],
 ) -> None:
     """Compile the call by running it on a probe, and save what the compiler kept into `folder`.
 
@@ -36,7 +42,7 @@ def build(
     from torch.compiler._cache import CacheArtifactManager
 
     with CacheArtifactManager.with_fresh_cache():
-        run = compiled(component, call, tuple(probe), options)
+        run = compiled(component, call, ingress, options)
         with torch.inference_mode():
             # Made in this mode, as the engine's are: the compiler tells the two kinds apart.
             run({name: value.clone() for name, value in probe.items()})
@@ -50,21 +56,31 @@ def build(
 
 
 def compiled(
-    component: nn.Module, call: Call, names: tuple[str, ...], options: Mapping[str, Value]
+    component: nn.Module, call: Call, ingress: Ingress, options: Mapping[str, Value]
 ) -> Callable[[Tensors], Tensor]:
     """The call under `torch.compile`, whole or not at all, on named tensors; it compiles at its first run."""
     given: dict[str, Any] = dict(options)
-    wrapped = WrappedCall(component, call, names)
+    wrapped = WrappedCall(component, call, tuple(spec.name for spec in ingress.tensors))
     run: Any = torch.compile(wrapped, fullgraph=True, dynamic=False, options=given)
 
     def named(inputs: Tensors) -> Tensor:
-        return run(*(inputs[name].contiguous() for name in names))
+        return run(*(_marked(inputs[spec.name].contiguous(), spec) for spec in ingress.tensors))
 
     return named
 
 
+def _marked(value: Tensor, spec: TensorSpec) -> Tensor:
+    """The tensor, its ranges told to the compiler, which else makes a graph for each size that it meets."""
+    ranges = [(axis, bounds(size)) for axis, size in enumerate(spec.shape) if not isinstance(size, int)]
+    # Another view of the same values: the caller's tensor keeps no mark.
+    value = value.view(value.shape) if ranges else value
+    for axis, (low, high) in ranges:
+        torch._dynamo.mark_dynamic(value, axis, min=low, max=high)
+    return value
+
+
 def load(
-    folder: Path, component: nn.Module, call: Call, names: tuple[str, ...], options: Mapping[str, Value]
+    folder: Path, component: nn.Module, call: Call, ingress: Ingress, options: Mapping[str, Value]
 ) -> Callable[[Tensors], Tensor]:
     """The bundle put back and the call that it belongs to. Only what was verified may be given here.
 
@@ -75,7 +91,7 @@ def load(
         raise Crashed("the bundle cannot be read")
     for library in libraries(folder / LIBRARIES):
         _put(library, folder / LIBRARIES, cache_folder())
-    return compiled(component, call, names, options)
+    return compiled(component, call, ingress, options)
 
 
 def _put(library: Path, source: Path, to: Path) -> None:
