@@ -127,10 +127,6 @@ def _choices(loop: LoopSpec, asked: Arguments) -> Iterator[Fault]:
 
 def _adapters(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> Iterator[Fault]:
     """Each adapter by itself, without reading its tensors: whether they fit is known to the modules alone."""
-    if asked.adapters and card.takes_call_arguments:
-        where = "a `pipeline` step of a workflow takes them as `loras`"
-        yield Fault("adapters", f"card '{card.name}' takes no adapters in a request; {where}")
-        return
     if len(asked.adapters) > ADAPTERS_LIMIT:
         yield Fault("adapters", f"{len(asked.adapters)} adapters in one request; at most {ADAPTERS_LIMIT}")
     for adapter in asked.adapters[:ADAPTERS_LIMIT]:
@@ -138,14 +134,22 @@ def _adapters(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> Itera
         if not -STRENGTH_LIMIT <= adapter.strength <= STRENGTH_LIMIT:
             limits = f"{-STRENGTH_LIMIT:g} to {STRENGTH_LIMIT:g}"
             yield Fault("adapters", f"{whose}: strength {adapter.strength} is not a number from {limits}")
-        if loop and adapter.component is not None and adapter.component not in loop.components:
-            exists = ", ".join(loop.components)
-            message = f"{whose}: card '{card.name}' has no component '{adapter.component}', only {exists}"
-            yield Fault("adapters", message)
+        if loop and adapter.component is not None:
+            yield from _component(card, loop, whose, adapter.component)
         try:
             adapter.source()
         except RestrikeError as error:
-            yield Fault("adapters", error.message)
+            sent = f" (for component '{adapter.component}')" if adapter.component else ""
+            yield Fault("adapters", f"{error.message}{sent}")
+
+
+def _component(card: ModelCard, loop: LoopSpec, whose: str, component: str) -> Iterator[Fault]:
+    if loop.opaque:
+        message = f"{whose}: card '{card.name}' reads from the file what it is for; leave component out"
+        yield Fault("adapters", message)
+    elif component not in loop.components:
+        exists = ", ".join(loop.components)
+        yield Fault("adapters", f"{whose}: card '{card.name}' has no component '{component}', only {exists}")
 
 
 def _sigmas(asked: Arguments) -> Iterator[Fault]:

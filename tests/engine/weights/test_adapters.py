@@ -267,14 +267,6 @@ def test_requests_with_two_stacks_run_one_after_the_other(own: Engine, a: Path, 
     assert [str(contents(outcome.result())[0]) for outcome in outcomes] == alone
 
 
-def test_a_pipeline_card_refuses_adapters_in_a_request() -> None:
-    from restrike.cards.request import resolve
-    from restrike.models.pipeline.card import CARD
-
-    with pytest.raises(Refused, match="takes no adapters in a request; a `pipeline` step"):
-        resolve(CARD, Request(prompt="x", adapters=(Adapter("x.safetensors"),)))
-
-
 def test_another_stack_on_the_thread_that_holds_one_says_what_to_do(own: Engine, a: Path) -> None:
     events = own.stream("digits", asked())
     next(event for event in events if isinstance(event, StepFinished))

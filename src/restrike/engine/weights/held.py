@@ -56,10 +56,12 @@ class CardWeights:
     def settle(self, spec: LoopSpec, adapters: tuple[Adapter, ...]) -> None:
         """Fuse what a lease was taken for, unless it is fused already; for its holder, before its first step.
 
+        An opaque loop puts adapters into modules of the request's own; the card's weights stay as they are.
+
         Raises:
             Refused: an adapter was changed, is no LoRA, or does not bind whole; what is fused stays.
         """
-        stack = stack_of(adapters)
+        stack = () if spec.opaque else stack_of(adapters)
         with self._resident.turn:
             if stack != self._fused:
                 self._become(stack, [self._bind(spec, each) for each in adapters])

@@ -13,15 +13,43 @@ from typing import Any
 
 import torch
 
+from restrike.cards import adapters as cards
 from restrike.errors import Refused
-from restrike.keys import file_digest
+from restrike.keys import Digest, file_digest
 from restrike.models.pipeline.installed import EXTRA, is_installed
 from restrike.models.pipeline.options import Adapter
+from restrike.models.pipeline.scope import request_scoped, structural_copy
 
 _SHOWN = 4
+_HOOKS = ("_hf_hook", "_diffusers_hook")
 _LOADERS = ("diffusers.loaders.lora_base", "diffusers.loaders.peft")
 _ROLES = ("lora", "lokr")
 _SAFE = {"use_safetensors": True, "local_files_only": True}
+
+
+def adapted_copy(loaded: Any, adapters: tuple[cards.Adapter, ...]) -> Any:
+    """The pipeline of one request under settled adapters: modules of its own that share every loaded tensor.
+
+    Raises:
+        Refused: as `with_adapters`, or the pipeline moves its weights by hooks, which a copy cannot share.
+    """
+    parts = [part for part in loaded.components.values() if isinstance(part, torch.nn.Module)]
+    if any(hasattr(part, hook) for part in parts for hook in _HOOKS):
+        raise Refused(
+            f"{type(loaded).__name__} is offloaded, so it takes adapters only when it is loaded: as `loras`"
+        )
+    own = request_scoped(loaded)
+    structural_copy(own)
+    with_adapters(own, tuple(_loadable(adapter) for adapter in adapters))
+    return own
+
+
+def _loadable(adapter: cards.Adapter) -> Adapter:
+    assert adapter.file is not None
+    assert adapter.digest is not None
+    return Adapter(
+        file=adapter.file, digest=Digest(adapter.digest), scale=adapter.strength, name=adapter.name
+    )
 
 
 def with_adapters(pipeline: Any, adapters: tuple[Adapter, ...]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from restrike.errors import Refused
 from restrike.loops.contract import LoopContext, LoopOutput, StepPlan, Tensors
 from restrike.loops.noise import item_generator
+from restrike.models.pipeline.adapters import adapted_copy
 from restrike.models.pipeline.call import STEP_END, Signature, call_arguments, playback_fps, signature_of
 from restrike.models.pipeline.card import PIPELINE
 from restrike.models.pipeline.folder import PipelineFolder
@@ -23,6 +24,8 @@ from restrike.models.pipeline.paused import LoopBegun, PausedCall, Returned, Ste
 from restrike.models.pipeline.preview import picture_of_latent
 from restrike.models.pipeline.progress import bar_of
 from restrike.models.pipeline.scope import pipelines_in, request_scoped
+
+_ADAPTED = "adapted pipeline"
 
 
 @dataclass(kw_only=True)
@@ -82,7 +85,7 @@ class PipelineLoop:
         asked = context.arguments
         arguments = call_arguments(self.signature, asked)
         arguments["generator"] = item_generator(asked.seed, context.item)
-        pipeline = request_scoped(context.component(PIPELINE))
+        pipeline = self._pipeline(context)
         call = PausedCall(
             lambda call: _called(call, pipeline, arguments, self.signature), f"{PIPELINE}-{context.item}"
         )
@@ -102,6 +105,15 @@ class PipelineLoop:
             call.abandon()
             raise
         return run
+
+    def _pipeline(self, context: LoopContext) -> Any:
+        """The loaded pipeline for this request, with its adapters in modules of its own."""
+        loaded = context.component(PIPELINE)
+        if not context.arguments.adapters:
+            return request_scoped(loaded)
+        if _ADAPTED not in context.shared:
+            context.shared[_ADAPTED] = adapted_copy(loaded, context.arguments.adapters)
+        return request_scoped(context.shared[_ADAPTED])
 
     def next(self, state: PipelineRun) -> StepPlan | None:
         """The next step. After the last one announced, the call runs on: it decodes, or begins more steps."""
