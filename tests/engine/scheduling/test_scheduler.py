@@ -263,6 +263,19 @@ def test_a_late_one_joins_the_running_ones(held: Held, engines: Callable[..., En
     early.result()
 
 
+def test_a_late_one_shares_the_forwards_of_running_ones(held: Held) -> None:
+    engine = gated(batch_limit=4)
+    early = engine.submit(held.card, replace(REQUEST, steps=5))
+    assert held.reached.wait(60)
+    late = [engine.submit(held.card, replace(REQUEST, seed=seed, steps=3)) for seed in (1, 2)]
+    held.go.set()
+    for submitted in (early, *late):
+        submitted.result()
+    # Whoever comes late joins in the round after; all three were in flight before the second round.
+    assert dict(engine.metrics().forwards) == {1: 2, 3: 3}
+    engine.close()
+
+
 def test_history_is_bounded_and_keeps_no_picture(engines: Callable[..., Engine]) -> None:
     engine = engines(history=3)
     made = [engine.submit("digits", replace(REQUEST, seed=seed, steps=1)) for seed in range(5)]
@@ -390,6 +403,18 @@ class TestAsyncio:
             return submitted.state
 
         assert asyncio.run(run()) is State.STOPPED
+
+    def test_leaving_the_iteration_stops_the_work(self, held: Held, engines: Callable[..., Engine]) -> None:
+        async def run() -> None:
+            submitted = engines().submit(held.card, replace(REQUEST, items=tuple(range(50))))
+            async for _ in submitted:
+                break
+            held.go.set()
+            with pytest.raises(Cancelled):
+                await submitted
+
+        asyncio.run(run())
+        assert held.calls["advance"] <= 2
 
     def test_the_loop_answers_while_a_long_step_runs(self, engines: Callable[..., Engine]) -> None:
         """How long a loop that beats every 5 ms pauses, while each step multiplies matrices for 0.4 s."""
