@@ -19,8 +19,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from restrike.errors import Crashed, NotFound, Refused, RestrikeError, Unknown
 from restrike.keys import Digest, file_digest
+from restrike.keys.sources import local_sources
 from restrike.workflow.tasks import hints
-from restrike.workflow.tasks.sources import local_sources
 
 GROUP = "restrike.tasks"
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")

@@ -1,4 +1,4 @@
-"""The files that a user's own task file is made of: what it imports that is not installed, wherever it does.
+"""The files that a user's own Python file is made of: what it imports that is not installed.
 
 It reads import statements; what is found in other ways has to be declared (`depends`).
 """
@@ -16,7 +16,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from restrike.errors import Refused
-from restrike.keys import Digest, file_digest
+from restrike.keys.files import file_digest
+from restrike.keys.values import Digest
 
 _SEEN_AS = "__restrike_seen_as__"
 
