@@ -7,6 +7,7 @@ a graph that was proved equal and measured faster.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -105,8 +106,10 @@ class Capturer:
             return self._eagerly(plan, step, reason)
         assert isinstance(module, nn.Module)
         with self._lock:
+            began = time.perf_counter()
             entry = self._entry(self.backend, scope, plan, module)
             self._watch(entry, plan, module)
+            entry.look_s = time.perf_counter() - began
             looking = _looking_on() if entry.is_warm else None
             if entry.reason is None and looking is None:
                 return self._advance(self.backend, entry, plan, module, step)
@@ -202,7 +205,7 @@ class Capturer:
         self._count_held()
 
     def _make_room(self, needed_bytes: int) -> str | None:
-        """Let the longest unused graphs go until one more fits; says why it never can, and lets none go then."""
+        """Let the longest unused graphs go until one more fits; says why it cannot, and lets none go then."""
         limits = self._limits
         if needed_bytes > limits.max_bytes or limits.max_graphs < 1:
             return f"a graph of {needed_bytes:,} bytes, where {limits.max_bytes:,} are allowed"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 _TABLES = ("_modules", "_parameters", "_buffers", "_forward_pre_hooks", "_forward_hooks")
-_TYPE = attrgetter("dtype", "nbytes")
+_DTYPE, _NBYTES = attrgetter("dtype"), attrgetter("nbytes")
 
 Place = tuple[str, int, int, torch.Size, tuple[int, ...], torch.dtype]
 """A tensor's qualified name, address, storage size in bytes, shape, stride and dtype."""
@@ -60,7 +60,7 @@ class _Seen:
     full: tuple[dict[str, Any], ...]
     empty: tuple[dict[str, Any], ...]
     held: list[list[int]]
-    around: list[tuple[Any, ...]]
+    around: tuple[Hashable, ...]
     tensors: tuple[Tensor, ...]
     layouts: tuple[list[Any], ...]
     contents: Contents
@@ -136,9 +136,10 @@ def _held(tables: tuple[dict[str, Any], ...]) -> list[list[int]]:
     return [list(map(id, table.values())) for table in tables]
 
 
-def _around(attributes: tuple[dict[str, Any], ...]) -> list[tuple[Any, ...]]:
+def _around(attributes: tuple[dict[str, Any], ...]) -> tuple[Hashable, ...]:
     """Training mode, and a forward set on the instance, as libraries do that wrap one."""
-    return [(own["training"], id(own["forward"]) if "forward" in own else None) for own in attributes]
+    wrapped = [id(own["forward"]) for own in attributes if "forward" in own]
+    return (*[own["training"] for own in attributes], *wrapped)
 
 
 def _layouts(tensors: tuple[Tensor, ...]) -> tuple[list[Any], ...]:
@@ -146,5 +147,6 @@ def _layouts(tensors: tuple[Tensor, ...]) -> tuple[list[Any], ...]:
     return (
         list(map(Tensor.data_ptr, tensors)),
         list(map(Tensor.stride, tensors)),
-        list(map(_TYPE, tensors)),
+        list(map(_DTYPE, tensors)),
+        list(map(_NBYTES, tensors)),
     )

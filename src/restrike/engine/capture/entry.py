@@ -53,6 +53,7 @@ class Entry:
 
     A step later it is warm, then it has a `trace` and a graph in `captured`, then a `measurement`; with a
     `reason` it stays eager and holds nothing else, until `needed_bytes` are free if that was the reason.
+    `step_s` is what a step takes eagerly, `look_s` what finding this entry took.
     """
 
     key: CaptureKey
@@ -60,6 +61,7 @@ class Entry:
     is_warm: bool = False
     trace: Trace | None = None
     step_s: float = 0.0
+    look_s: float = 0.0
     captured: CapturedStep | None = None
     measurement: Measurement | None = None
     reason: Break | None = None

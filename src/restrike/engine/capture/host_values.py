@@ -35,11 +35,13 @@ class HostValues:
         """Look through the roots; raises TooMuch beyond `MOST_OBJECTS` objects."""
         self._trails: list[Trail] = []
         self._values: list[Hashable] = []
+        # All of it in one row, the ways to the values too: two looks are compared as wholes.
+        self._row: list[Hashable] = []
         self._read(roots)
 
     def difference(self, before: HostValues) -> str | None:
         """The first value that differs from an earlier look, by its path and both; None if none does."""
-        if self._values == before._values and len(self._trails) == len(before._trails):
+        if self._row == before._row:
             return None
         was, now = before._named(), self._named()
         for path in (*now, *was):
@@ -49,7 +51,7 @@ class HostValues:
                 return f"{path} is gone, which was {_shown(was[path])}"
             if was[path] != now[path]:
                 return f"{path} was {_shown(was[path])} and is now {_shown(now[path])}"
-        return None
+        return "what hangs on the step is of other kinds"
 
     def _read(self, roots: Mapping[str, Any]) -> None:
         waiting: list[tuple[Trail, str, Any]] = [(None, name, root) for name, root in roots.items()]
@@ -57,11 +59,14 @@ class HostValues:
         while waiting:
             above, part, value = waiting.pop()
             parts = _parts_of(value.__class__)
+            self._row.append(part)
             if parts is None:
                 self._trails.append((above, part))
                 self._values.append(_distinct(value))
+                self._row.append(self._values[-1])
             elif parts is not _nothing and id(value) not in seen:
                 seen.add(id(value))
+                self._row.append(value.__class__)
                 trail = (above, part)
                 if len(seen) > MOST_OBJECTS:
                     raise TooMuch(f"too much hangs on the step to be watched, at {_path(trail)}")

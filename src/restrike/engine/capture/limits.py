@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class CaptureLimits:
     """The limits of one card's captures.
 
-    A graph is armed when the median of paired runs shows it at least `min_speedup` times as fast as eager;
-    `measure_s` bounds what that measuring takes, `max_capture_s` what capturing and proving one signature
-    takes, and `max_graphs` and `max_bytes` what is kept at a time.
+    A graph is armed when the median of paired runs shows it at least `min_speedup` times as fast as eager,
+    with all that a replay needs, and at most a quarter of them slower; `measure_s` bounds what that measuring
+    takes, `max_capture_s` what capturing and proving one signature takes, and `max_graphs` and `max_bytes`
+    what is kept at a time.
     """
 
     min_speedup: float = 1.02
