@@ -107,11 +107,6 @@ class CardWeights:
         found = self._resident.identities(spec.components)
         return combined(self.now(part) for part in found if part is not None)
 
-    @property
-    def synced(self) -> bool:
-        """Whether any component has other weights than its files."""
-        return bool(self._synced)
-
     def versions(self, spec: LoopSpec) -> dict[str, int]:
         """The version of each component of a loop that was synced."""
         return {name: self._synced[name].version for name in spec.components if name in self._synced}

@@ -142,7 +142,7 @@ class Generate:
             given["image"] = given["image"].frames_THWC[0]
         request = Request(**_tuples(given), seed=seed, items=tuple(range(count)), adapters=self.settled)
         # What was synced is nowhere but in the engine.
-        card = self.card if engine.is_synced(self.card) else pinned(self.card, self.stamp.weights)
+        card = self.card if self.stamp.versions else pinned(self.card, self.stamp.weights)
         clips = streamed(engine, card, request, watch)
         return clips if count > 1 else clips[0]
 
