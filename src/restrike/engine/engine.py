@@ -219,11 +219,6 @@ class Engine:
         resident = self._residents.get(card)
         return stamp_of(card) if resident is None else stamp_of(card, resident.held.now)
 
-    def is_synced(self, card: ModelCard) -> bool:
-        """Whether this engine holds other weights of a card than its files do."""
-        resident = self._residents.get(card)
-        return resident is not None and resident.held.synced
-
     def sync(self, card: str | ModelCard, component: str, source: Source, version: int) -> WeightIdentity:
         """Replace the weights of a component by tensors or safetensors files, all or nothing.
 
