@@ -167,10 +167,12 @@ def test_a_form_is_known_when_a_request_of_it_was_measured_to_its_end() -> None:
     stream = engine.stream("digits", REQUESTS["digits"])
     while not isinstance(next(stream), StepFinished):
         pass
-    assert resident.peaks.of_form(form_of(spec, arguments)) == ()
-    assert len(resident.peaks.of_loop(spec.name)) == 2
+    form = form_of(spec, arguments)
+    assert len(resident.peaks.of_form(form)) == 2
+    assert not resident.peaks.knows(form)
     list(stream)
-    assert len(resident.peaks.of_form(form_of(spec, arguments))) == 3
+    assert len(resident.peaks.of_form(form)) == 3
+    assert resident.peaks.knows(form)
 
 
 class TestMeter:

@@ -40,30 +40,27 @@ class Claim:
 
 
 def claim_of(resident: ResidentCard, ask: Ask) -> Claim:
-    """What a request needs: measured, if one of its form ran here before, else guessed from files."""
+    """What a request needs: measured, if one of its form ran here to its end, else guessed from files."""
+    form, is_whole = form_of(ask.spec, ask.arguments), ask.spec.opaque
     sizes = [part.size_bytes for part in resident.parts(*ask.spec.components)]
-    whole, largest = sum(sizes), max(sizes, default=0)
-    needs = resident.peaks.of_form(form_of(ask.spec, ask.arguments))
-    seen = () if ask.spec.opaque else resident.peaks.of_loop(ask.spec.name)
-    components = max((need.components_bytes for need in seen), default=whole)
-    if not needs:
+    all_bytes, largest_bytes = sum(sizes), max(sizes, default=0)
+    needs, seen = resident.peaks.of_form(form), resident.peaks.of_loop(form.loop)
+    activations_bytes = max((need.activations_bytes for need in needs), default=0)
+    if is_whole:
+        components_bytes, phase_bytes = all_bytes, all_bytes + activations_bytes
+    else:
+        components_bytes = max((need.components_bytes for need in seen), default=all_bytes)
+        phase_bytes = max((need.together_bytes for need in needs), default=0)
+    least_bytes = max(phase_bytes, largest_bytes)
+    if not resident.peaks.knows(form):
         # Beside others, room for activations as large as the largest component.
-        return Claim(
-            resident=resident,
-            components_bytes=components,
-            phase_bytes=components + largest,
-            kept_bytes=0,
-            least_bytes=whole if ask.spec.opaque else largest,
-        )
-    activations = max(need.activations_bytes for need in needs)
-    kept = max(need.kept_bytes for need in needs)
-    phase = whole + activations if ask.spec.opaque else max(need.together_bytes for need in needs)
+        phase_bytes = max(phase_bytes, components_bytes + largest_bytes)
     return Claim(
         resident=resident,
-        components_bytes=components,
-        phase_bytes=phase,
-        kept_bytes=kept,
-        least_bytes=max(phase, largest),
+        components_bytes=components_bytes,
+        phase_bytes=phase_bytes,
+        kept_bytes=max((need.kept_bytes for need in needs), default=0),
+        least_bytes=least_bytes,
     )
 
 

@@ -85,9 +85,12 @@ class Peaks:
         return self._needs.get(phase.form, {}).get(phase)
 
     def of_form(self, form: Form) -> tuple[Need, ...]:
-        """The needs of all phases of a form; none before a request of it was measured to its end."""
-        needs = dict(self._needs.get(form, {}))
-        return tuple(needs.values()) if any(phase.name == DECODE for phase in needs) else ()
+        """The needs of those phases of a form that were measured."""
+        return tuple(dict(self._needs.get(form, {})).values())
+
+    def knows(self, form: Form) -> bool:
+        """Whether a request of the form was measured to its end."""
+        return any(phase.name == DECODE for phase in list(self._needs.get(form, {})))
 
     def of_loop(self, loop: str) -> tuple[Need, ...]:
         """The needs of all phases of a loop that were measured, whatever their form."""
