@@ -94,3 +94,11 @@ def test_a_bad_setting_is_refused_by_name(text: str) -> None:
 def test_a_setting_that_is_empty_is_none() -> None:
     assert settings_of({"RESTRIKE_MEMORY": ""}).memory_limit_bytes is None
     assert settings_of({"RESTRIKE_MEMORY": "500M"}).memory_limit_bytes == 500 * MIB
+
+
+def test_a_gpu_counts_what_torch_keeps_of_freed_tensors_as_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"mem_get_info": (1000, 2000), "memory_reserved": 700, "memory_allocated": 600}
+    for name, value in told.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert str(limit_of(torch.device("cuda", 0))) == "1.0 kB (95 % of what was free on cuda:0)"
+    assert limit_of(torch.device("cuda", 0)).size_bytes == 1045

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -201,3 +201,49 @@ class TestMeter:
             used = loaded[:5] + 1
         assert meter.peak_bytes == 20
         assert used.shape == (5,)
+
+
+@dataclass
+class Allocator:
+    """What torch tells of a GPU's memory, without the GPU."""
+
+    now: int = 0
+    highest: int = 0
+
+    def allocate(self, size_bytes: int) -> None:
+        self.now += size_bytes
+        self.highest = max(self.highest, self.now)
+
+    def reset(self, device: torch.device) -> None:
+        self.highest = self.now
+
+
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
+    made = Allocator(now=1000, highest=9000)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: made.now)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: made.highest)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", made.reset)
+    return made
+
+
+class TestAllocatorMeter:
+    """Its arithmetic; that a GPU's allocator counts as it says is not tested here."""
+
+    GPU = torch.device("cuda", 0)
+
+    def test_the_peak_is_above_what_was_there_before(self, allocator: Allocator) -> None:
+        with metered(self.GPU) as meter:
+            allocator.allocate(500)
+            allocator.allocate(-300)
+        assert (meter.peak_bytes, meter.kept_bytes) == (500, 200)
+
+    def test_a_component_that_comes_meanwhile_is_left_out(self, allocator: Allocator) -> None:
+        with metered(self.GPU) as meter:
+            allocator.allocate(500)
+            with meter.aside():
+                allocator.allocate(-400)
+                allocator.allocate(5000)
+                allocator.allocate(-1000)
+            allocator.allocate(300)
+        assert (meter.peak_bytes, meter.kept_bytes) == (800, 800)
