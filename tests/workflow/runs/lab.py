@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from restrike.cards.card import ModelCard
+from restrike.cards.identity import WeightStamp
 from restrike.engine.engine import Engine
 from restrike.store.store import Store
 from restrike.workflow.expansion import Machine
@@ -30,6 +32,10 @@ class CountedEngine:
         """As the engine's."""
         self.generations += 1
         return self._engine.stream(*arguments)
+
+    def stamp_of(self, card: ModelCard) -> WeightStamp:
+        """As the engine's."""
+        return self._engine.stamp_of(card)
 
 
 @dataclass
