@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from types import SimpleNamespace
 
@@ -24,13 +23,27 @@ from restrike.errors import Unknown
 ran: Counter[str] = Counter()
 
 
+class Clock:
+    """Goes on by what kernels say that they take, and by a microsecond at each look."""
+
+    now_s = 0.0
+
+    def perf_counter(self) -> float:
+        """The time."""
+        self.now_s += 1e-6
+        return self.now_s
+
+
+clock = Clock()
+
+
 def kernel(name: str, seconds: float, off: float = 0.0, workspace_bytes: int = 0) -> Kernel:
     """Adds one, in that time, and counts its runs."""
 
     def run(workspace: Tensor | None, values: Tensor) -> Tensor:
         ran[name] += 1
         assert (0 if workspace is None else len(workspace)) == workspace_bytes
-        time.sleep(seconds)
+        clock.now_s += seconds
         return values + 1 + off
 
     return Kernel(run=run, workspace_bytes=lambda shape: workspace_bytes)
@@ -38,18 +51,18 @@ def kernel(name: str, seconds: float, off: float = 0.0, workspace_bytes: int = 0
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module of the kernels here, and a short time for each measurement."""
+    """The module of the kernels here, and a clock that no other process disturbs."""
     ran.clear()
     kernels = {
         "reference": kernel("reference", 0.002),
-        "quick": kernel("quick", 0.0),
+        "quick": kernel("quick", 0.001),
         "slow": kernel("slow", 0.004),
         "near": kernel("near", 0.0, off=1e-6),
         "wrong": kernel("wrong", 0.0, off=1e-2),
         "scratching": kernel("scratching", 0.0, workspace_bytes=24),
     }
     monkeypatch.setitem(sys.modules, "kernels_of_a_test", SimpleNamespace(**kernels))
-    monkeypatch.setattr(measuring, "PAIRS", (3, 3))
+    monkeypatch.setattr(measuring, "time", clock)
 
 
 def op(*cells: tuple[str, str], variant: str = "exact", kind: str = "cpu") -> Op:
@@ -114,9 +127,10 @@ def test_the_figures_that_decided_are_kept() -> None:
     assert quick.shape == (2, 3)
     assert (quick.device, quick.dtype) == ("cpu", "float32")
     assert slow.timing is not None
-    assert slow.timing.ratio > 1
-    assert slow.timing.kernel_s > slow.timing.reference_s > 0.002
-    assert slow.timing.pairs == 3
+    assert slow.timing.ratio == pytest.approx(2.0, rel=0.01)
+    assert slow.timing.kernel_s == pytest.approx(0.004, rel=0.01)
+    assert slow.timing.reference_s == pytest.approx(0.002, rel=0.01)
+    assert slow.timing.pairs == 4, "a budget of 20 ms, a pair of 6"
 
 
 def test_a_choice_is_made_once_for_each_class_of_shapes() -> None:
@@ -129,11 +143,22 @@ def test_a_choice_is_made_once_for_each_class_of_shapes() -> None:
     assert len(made.verdicts) == 4
 
 
-def test_measuring_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "PAIRS", (3, 10**6))
-    began = time.perf_counter()
-    op(("slow", "exact"))(torch.zeros(4))
-    assert time.perf_counter() - began < 10 * measuring.BUDGET_S
+@pytest.mark.parametrize(("seconds", "pairs"), [(0.0001, 15), (0.003, 4), (60.0, 3)])
+def test_measuring_is_bounded_in_time(seconds: float, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = sys.modules["kernels_of_a_test"]
+    monkeypatch.setattr(kernels, "reference", kernel("reference", seconds))
+    monkeypatch.setattr(kernels, "slow", kernel("slow", seconds))
+    made = op(("slow", "exact"))
+    made(torch.zeros(4))
+    timing = made.verdicts[0].timing
+    assert timing is not None
+    assert timing.pairs == pairs
+
+
+def test_where_no_kernel_runs_nothing_is_looked_up() -> None:
+    made = op(("quick", "exact"), kind="cuda")
+    assert chosen(made) == "reference"
+    assert not made._chosen
 
 
 def test_the_reference_runs_under_autograd() -> None:

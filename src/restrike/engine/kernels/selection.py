@@ -51,6 +51,7 @@ class Op:
         self._registry = registry
         self._variant = variant
         self._reference = registry.reference(name).load().run
+        self._kinds = {cell.kind for cell in registry.cells if cell.op == name}
         self._chosen: dict[Hashable, Callable[..., Any]] = {}
         self._verdicts: list[Verdict] = []
         self._lock = threading.Lock()
@@ -63,6 +64,8 @@ class Op:
     def __call__(self, *arguments: Any) -> Any:
         """The op's results, by the kernel that was chosen for these shapes."""
         first: Tensor = arguments[0]
+        if first.device.type not in self._kinds:  # no kernel of it runs there: nothing to look up
+            return self._reference(None, *arguments)
         if torch.compiler.is_compiling() or (torch.is_grad_enabled() and _differentiates(arguments)):
             return self._reference(None, *arguments)
         chosen = self._chosen.get(_shape_class(first))
