@@ -25,7 +25,7 @@ from restrike.models.shapes.vae import ShapesVAE, VAEConfig
 
 CONFIG = ShapesConfig(text_encoder=TextEncoderConfig(), transformer=TransformerConfig(), vae=VAEConfig())
 
-_STEPS = {"vae": 2000, "dit": 4000, "decoder": 600}
+_STEPS = {"vae": 2000, "dit": 5600, "decoder": 600}
 _PEAK_RATE = {"vae": 5e-3, "dit": 4e-3, "decoder": 2e-3}
 
 
