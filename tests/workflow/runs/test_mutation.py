@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import restrike.workflow.keying as keying
+from restrike.cards.adapters import Adapter
+from restrike.cards.identity import WeightStamp
 from restrike.keys import Digest, digest
 from restrike.workflow.expansion import Machine, expand
 from restrike.workflow.graph import Action, Graph
@@ -99,6 +101,7 @@ def at(*path: str | int) -> Callable[[Callable[[Any], Any]], Callable[[Tree, Ran
     return make
 
 
+ADAPTER = Adapter("style.safetensors", 0.5, digest="1" * 64)
 VALUE = ("steps", "shown", "arguments", "value")
 BASE = ("steps", "base", "arguments")
 
@@ -173,7 +176,8 @@ PARTS: dict[str, tuple[str, Callable[[Tree, Random], Changed]]] = {
     "the epoch of a task": ("shown", operation_of("shown", epoch="2")),
     "the epoch of generations": ("base", generate_epoch),
     "the source of a task": ("shown", operation_of("shown", sources=(digest("t", "1", 0),))),
-    "the weights": ("base", operation_of("base", weights="another")),
+    "the weights": ("base", operation_of("base", stamp=WeightStamp(weights="another", versions={}))),
+    "an adapter": ("base", operation_of("base", settled=(ADAPTER,))),
     "which task": ("photo", at("steps", "photo", "task")(lambda _: "own.keep_any")),
     "the scope": ("shown", at("reuse", "scope")(lambda _: "shared")),
     "an exact match": ("shown", at("reuse")(lambda reuse: {**reuse, "match": "exact"})),
