@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from restrike.cards.adapters import Adapter
 from restrike.cards.card import ModelCard
 from restrike.cards.registry import DEFAULT
-from restrike.cards.request import Request
+from restrike.cards.request_options import request_of
 from restrike.engine.engine import Engine
 from restrike.engine.events import Event
 from restrike.engine.extensions import Extension, extension
 from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.result import Generation
 from restrike.engine.scheduling.submitted import Submitted
-from restrike.errors import Unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ class Model:
             Refused: the card cannot serve the request; every fault is named.
             Unknown: there is no such option.
         """
-        return self._engine.generate(self.card, _request(prompt, options))
+        return self._engine.generate(self.card, request_of(prompt, options))
 
     def stream(
         self,
@@ -80,7 +79,7 @@ class Model:
         thread, stops at the next step boundary. Work is done only while the iterator is advanced.
         """
         watched = StreamOptions(preview_every=preview_every, cancellation=cancellation)
-        return self._engine.stream(self.card, _request(prompt, options), watched)
+        return self._engine.stream(self.card, request_of(prompt, options), watched)
 
     def submit(
         self,
@@ -96,7 +95,7 @@ class Model:
         What it returns gives the events (`for` or `async for`), the `result()`, and `cancel()`.
         """
         watched = StreamOptions(preview_every=preview_every, cancellation=cancellation)
-        return self._engine.submit(self.card, _request(prompt, options), watched, id=id)
+        return self._engine.submit(self.card, request_of(prompt, options), watched, id=id)
 
     def close(self) -> None:
         """Cancel what was submitted and return when it has ended; `generate` and `stream` go on working."""
@@ -135,15 +134,3 @@ def load(
         batch_limit=batch_limit,
     )
     return Model(engine, engine.load(card).card)
-
-
-def _request(prompt: str, options: Options) -> Request:
-    for name in options:
-        if name not in Options.__annotations__:
-            raise Unknown("option", name, Options.__annotations__)
-    asked: dict[str, Any] = dict(options)
-    if isinstance(asked.get("image"), str | Path):
-        from restrike.media import read_picture
-
-        asked["image"] = read_picture(asked["image"])
-    return Request(prompt=prompt, **asked)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from restrike.cli.asking import LOSSLESS, SCALE
 from restrike.cli.job import Job
 from restrike.cli.targets import scale_for
-from restrike.media import Audio, enlarge, write
+from restrike.media import enlarge, write
 
 if TYPE_CHECKING:
     from restrike.engine.result import Picture
@@ -28,7 +28,7 @@ def write_picture(job: Job, picture: Picture) -> dict[str, Any]:
         fps=picture.fps,
         options=target.container,
         provenance=provenance,
-        audio=_audio(picture),
+        audio=picture.audio,
     )
     return {
         "path": str(target.path),
@@ -39,9 +39,3 @@ def write_picture(job: Job, picture: Picture) -> dict[str, Any]:
         "fps": picture.fps,
         "scale": scale,
     }
-
-
-def _audio(picture: Picture) -> Audio | None:
-    if picture.audio_CN is None or picture.sample_rate_hz is None:
-        return None
-    return Audio(samples_CN=picture.audio_CN, rate_hz=picture.sample_rate_hz)

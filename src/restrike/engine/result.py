@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from restrike.media import Audio
+
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
@@ -42,14 +44,20 @@ class Picture:
         Raises:
             Refused: unknown suffix, a still kind for several frames, or a path that cannot be written.
         """
-        from restrike.media import Audio, write
+        from restrike.media import write
 
-        audio = None
-        if self.audio_CN is not None and self.sample_rate_hz is not None:
-            audio = Audio(samples_CN=self.audio_CN, rate_hz=self.sample_rate_hz)
         target = Path(path)
-        write(target, self.frames_THWC, fps=self.fps, audio=audio, provenance=self.provenance)
+        write(target, self.frames_THWC, fps=self.fps, audio=self.audio, provenance=self.provenance)
         return target
+
+    @property
+    def audio(self) -> Audio | None:
+        """Its sound as files hold it, None when it is silent."""
+        from restrike.media import Audio
+
+        if self.audio_CN is None or self.sample_rate_hz is None:
+            return None
+        return Audio(samples_CN=self.audio_CN, rate_hz=self.sample_rate_hz)
 
 
 @dataclass(frozen=True, kw_only=True)
