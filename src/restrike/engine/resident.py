@@ -183,6 +183,7 @@ class ResidentCard:
             load=lambda: self._load(declared, part),
             expected=lambda: self._expected(declared),
             moved=lambda reason: self._moved(declared.name, reason),
+            rest=lambda: self.held.rest(),
         )
         self.residency.adopt(part)
         return part

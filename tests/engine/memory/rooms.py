@@ -47,6 +47,8 @@ class Room:
     loads: Counter[str] = field(default_factory=Counter)
     moved: list[tuple[str, str]] = field(default_factory=list)
 
+    rest: Callable[[Part], None] = lambda part: None
+
     def __post_init__(self) -> None:
         limit = Limit(size_bytes=int(self.layers * SIZE_BYTES), why="the test")
         self.residency = Residency(CPU, limit, self.host, self.clock)
@@ -72,6 +74,7 @@ class Room:
             load=counted,
             expected=lambda: expected_bytes,
             moved=lambda reason: self.moved.append((name, reason)),
+            rest=lambda: self.rest(part),
         )
         self.residency.adopt(part)
         return part

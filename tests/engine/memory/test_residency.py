@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from restrike.engine.memory.host import Host
-from restrike.engine.memory.parts import Place
+from restrike.engine.memory.parts import Part, Place
 from restrike.engine.memory.residency import Asleep
 from restrike.errors import Crashed, Refused, Shortfall
 
@@ -232,6 +232,23 @@ class TestWeightsThatNoFileHolds:
         room.residency.altered(a, False)
         room.residency.use(b)
         assert room.names == {"b"}
+
+    def test_they_are_undone_where_that_is_possible_and_nobody_needs_them(self) -> None:
+        room = Room(1)
+        a, b, c = map(room.part, "abc")
+        room.residency.use(a)
+        room.residency.altered(a, True)
+        rested: list[Part] = []
+
+        def rest(part: Part) -> None:
+            rested.append(part)
+            room.residency.altered(part, False)
+
+        room.rest = rest
+        room.residency.use(b)
+        assert (room.names, rested) == ({"b"}, [a])
+        room.residency.use(c)
+        assert rested == [a]
 
     def test_they_may_wait_in_main_memory(self) -> None:
         room = Room(1, host=ROOMY)

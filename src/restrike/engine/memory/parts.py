@@ -20,10 +20,11 @@ class Place(StrEnum):
 
 @dataclass(kw_only=True, eq=False)
 class Part:
-    """A component; all below `moved` but `holds` changes under the device's turn alone.
+    """A component; all below `rest` but `holds` changes under the device's turn alone.
 
     `load` builds it from its checkpoint, `expected` guesses its bytes before that, and `moved` is told, with
-    the reason, before its tensors move or go. `altered` says that its weights are not those of its files.
+    the reason, before its tensors move or go. `altered` says that its weights are not those of its files;
+    `rest` makes them so again if nobody needs them otherwise now.
     `slept_here` says that it was on the device when it was put to sleep.
     `holds` counts the requests that need it from their first step to their last.
     """
@@ -33,6 +34,7 @@ class Part:
     load: Callable[[], Any]
     expected: Callable[[], int]
     moved: Callable[[str], None]
+    rest: Callable[[], None]
     component: Any = None
     place: Place = Place.ABSENT
     parked: Parked | None = None

@@ -258,6 +258,8 @@ class Residency:
     def _make_room(self, size_bytes: int, what: str, reason: str, keep: Part | None = None) -> None:
         while self.budget.free_bytes < size_bytes:
             idle = [part for part in self._evictable() if part is not keep]
+            if not idle and self._any_rests():
+                continue
             if not idle:
                 gc.collect()  # Modules that hold themselves in a cycle are gone only now.
                 if self.budget.free_bytes >= size_bytes:
@@ -267,6 +269,18 @@ class Residency:
             self._age = max(self._age, least.priority)
             self._put_away(least, reason)
             self._evictions[reason] += 1
+
+    def _any_rests(self) -> bool:
+        """Whether any component that must stay for its weights has those of its files again."""
+        pinned, usage = self.turn.pinned, self._usage
+        tired = [part for part in self.staying() if part not in pinned and not part.holds]
+        self._usage = Usage()  # What is touched for it is none of the phase's business.
+        try:
+            for part in tired:
+                part.rest()
+        finally:
+            self._usage = usage
+        return not all(part.altered for part in tired)
 
     def _evictable(self) -> list[Part]:
         pinned = self.turn.pinned

@@ -66,6 +66,12 @@ class CardWeights:
             if stack != self._fused:
                 self._become(stack, [self._bind(spec, each) for each in adapters])
 
+    def rest(self) -> None:
+        """Undo what is fused if no request reads the weights; the next one that wants it fuses it anew."""
+        with self._resident.turn:
+            if self._fused and self.leases.idle:
+                self._become((), [])
+
     def _bind(self, spec: LoopSpec, adapter: Adapter) -> tuple[Addition, ...]:
         updates = updates_of(adapter, self._resident.card)
         return bind(adapter, updates, spec.components, self._resident.component)
