@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restrike.errors import Cancelled, RestrikeError, rule_of
+from restrike.keys import Digest
 from restrike.mint.events import EntryFailed, EntryLanded, EventLog, MintPhase, Planned, read_events
 from restrike.mint.outcome import Outcome, outcome_of
 from restrike.mint.report import Ending, report_of
@@ -25,6 +26,7 @@ from restrike.mint.request import MintRequest, read_request
 from restrike.mint.shortfalls import placed
 
 if TYPE_CHECKING:
+    from restrike.mint.adoption.marking import Marking
     from restrike.mint.landing import Landing
     from restrike.mint.preparing import Ready
     from restrike.mint.warm import Observed
@@ -96,6 +98,7 @@ def _land_all(
     request: MintRequest, log: EventLog, ready: Ready, entries: tuple[Observed, ...]
 ) -> list[RestrikeError]:
     """Land every entry, first needed first; what went wrong with each that could not."""
+    from restrike.mint.adoption.marking import Marking
     from restrike.mint.environment import EnvironmentSeal
     from restrike.mint.landing import Landing
     from restrike.mint.store.store import CellStore
@@ -109,18 +112,20 @@ def _land_all(
         environment=EnvironmentSeal(),
     )
     failed: list[RestrikeError] = []
+    marking = Marking(request, ready)
     for index, seen in enumerate(entries):
         try:
-            _land(landing, ready, seen, Path(request.scratch) / f"entry-{index}")
+            _land(landing, ready, marking, seen, Path(request.scratch) / f"entry-{index}")
         except Exception as error:
             failed.append(_told(log, seen.name, error))
     return failed
 
 
-def _land(landing: Landing, ready: Ready, seen: Observed, scratch: Path) -> None:
+def _land(landing: Landing, ready: Ready, marking: Marking, seen: Observed, scratch: Path) -> None:
     scratch.mkdir(parents=True, exist_ok=True)
     component = ready.resident.component(seen.target.component)
     key, how = landing.land(component, seen, ready.subject, scratch)
+    marking.landed(seen, Digest(key), how)
     if how != "keyed":
         landing.log.add(EntryLanded(entry=seen.name, key=key, how=how))
 

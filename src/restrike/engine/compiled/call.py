@@ -52,6 +52,11 @@ class CompiledCall:
     bind: Callable[[nn.Module], Run]
     failed: Callable[[str], None]
 
+    @property
+    def id(self) -> Hashable:
+        """What tells it from others: one code may serve several components, and calls."""
+        return (self.component, self.call, self.key)
+
     def admit(self, inputs: Tensors) -> Tensors | Gap:
         """The tensors as the code takes them, or the first gap between them and what was compiled."""
         if len(inputs) != len(self.inputs) or any(spec.name not in inputs for spec in self.inputs):

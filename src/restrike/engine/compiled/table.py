@@ -38,14 +38,23 @@ class Answered:
     key: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A call bound to a module as it is: its parts, where its weights lie, and the code that reads them."""
+
+    call: CompiledCall
+    form: tuple[object, ...]
+    contents: Contents
+    run: Run
+
+
 @dataclass(kw_only=True)
 class _Armed:
     """A call that is armed, and what it is bound to at present; nothing after a release."""
 
     call: CompiledCall
     form: tuple[object, ...]
-    contents: Contents | None = None
-    run: Run | None = None
+    bound: Bound | None = None
     answers: int = 0
 
 
@@ -59,7 +68,7 @@ class CompiledCalls:
     """Whether the user asked for it by name, and so wants to hear when nothing engaged."""
     remedy: str = ""
     """What a person can do who wants a call compiled that is not."""
-    _table: dict[str, _Armed] = field(default_factory=dict)
+    _table: dict[Hashable, _Armed] = field(default_factory=dict)
     _calls: tuple[CompiledCall, ...] = ()
     _dead: dict[str, str] = field(default_factory=dict)
     _told: list[str] = field(default_factory=list)
@@ -83,23 +92,31 @@ class CompiledCalls:
         armed = (f"cell {each.call.label}: armed, {each.answers} forwards" for each in self._table.values())
         return (*armed, *(f"cell {label}: {reason}" for label, reason in self._dead.items()))
 
-    def arm(self, calls: Sequence[tuple[CompiledCall, nn.Module, Run]]) -> None:
-        """Let these answer the requests that begin from now on: all at once, each bound to its module.
-
-        A request that runs already ends with what it began with. In the device's turn.
+    def bind(self, call: CompiledCall, module: nn.Module) -> Bound:
+        """Bind a call to a module; it answers nothing until it is armed. In the device's turn.
 
         Raises:
-            Refused: code runs around a module that a compiled call would pass over.
+            Refused: code runs around a part of the module that a compiled call would skip.
+            RestrikeError: as the call's own `bind`.
         """
-        made = {call.key: self._bound(call, module, run) for call, module, run in calls}
-        self._table = {**self._table, **made}
+        form = form_of(module)
+        contents = self._contents.of(call.component, module)
+        return Bound(call=call, form=form, contents=contents, run=call.bind(module))
+
+    def arm(self, calls: Sequence[Bound]) -> None:
+        """Let these answer the requests that begin from now on, all at once.
+
+        A request that runs already ends with what it began with.
+        """
+        made = {each.call.id: _Armed(call=each.call, form=each.form, bound=each) for each in calls}
         for each in made.values():
             self._dead.pop(each.call.label, None)
+        self._table = {**self._table, **made}
         self._calls = tuple(each.call for each in self._table.values())
 
-    def _bound(self, call: CompiledCall, module: nn.Module, run: Run) -> _Armed:
-        form = form_of(module)
-        return _Armed(call=call, form=form, contents=self._contents.of(call.component, module), run=run)
+    def tell(self, line: str) -> None:
+        """Let the next request tell this to whoever asked for it."""
+        self._told.append(line)
 
     def refused(self, label: str, reason: str, detail: str = "") -> None:
         """Count a call that is not armed, and keep the line for whoever asks, and for the next request."""
@@ -110,7 +127,7 @@ class CompiledCalls:
 
     def live(self, calls: Sequence[CompiledCall]) -> tuple[CompiledCall, ...]:
         """Those of these that are still armed."""
-        return tuple(call for call in calls if call.key in self._table)
+        return tuple(call for call in calls if call.id in self._table)
 
     def tell_once(self, reason: str) -> bool:
         """Whether nobody was told of this reason yet; the next time somebody was."""
@@ -145,7 +162,7 @@ class CompiledCalls:
                 self._disarm(each.call, reason)
 
     def _disarm(self, call: CompiledCall, reason: str) -> None:
-        if self._table.pop(call.key, None) is not None:
+        if self._table.pop(call.id, None) is not None:
             self._calls = tuple(each.call for each in self._table.values())
             self.refused(call.label, reason)
 
@@ -153,7 +170,7 @@ class CompiledCalls:
         """Let go of a component's tensors, which are about to move or go; bound anew at its next forward."""
         for each in self._table.values():
             if each.call.component == component:
-                each.run = each.contents = None
+                each.bound = None
         self._contents.forget(component)
 
     def answer(
@@ -173,13 +190,13 @@ class CompiledCalls:
             return found
         call, given = found
         try:
-            armed = self._ready(call, module)
-            output = armed.run(given) if armed is not None and armed.run else None
+            bound = self._ready(call, module)
+            if bound is None:
+                return f"{call.label} was disarmed"
+            output = bound.run(given)
         except Exception as error:
             return self._failed(call, error)
-        if armed is None or output is None:
-            return f"{call.label} was disarmed"
-        armed.answers += 1
+        self._table[call.id].answers += 1
         return Answered(output=output, key=call.key)
 
     def _fitting(
@@ -201,24 +218,20 @@ class CompiledCalls:
         gaps = [given for _, given in admitted if isinstance(given, Gap)]
         return fitting[0] if fitting else max(gaps, key=lambda gap: gap.place).text
 
-    def _ready(self, call: CompiledCall, module: nn.Module) -> _Armed | None:
+    def _ready(self, call: CompiledCall, module: nn.Module) -> Bound | None:
         """The call bound to what the module holds now; None for one that was disarmed."""
-        armed = self._table.get(call.key)
+        armed = self._table.get(call.id)
         if armed is None:
             return None
         now = self._contents.of(call.component, module)
-        if armed.contents is not now:
-            if armed.run is None or armed.contents is None or armed.contents != now:
-                self._bind_again(armed, module)
-            armed.contents = now
-        return armed
-
-    def _bind_again(self, armed: _Armed, module: nn.Module) -> None:
-        # First let go of the old weights: two sets may not fit.
-        armed.run = armed.contents = None
-        if form_of(module) != armed.form:
-            raise Refused("the module changed: it has other parts or modes than when it was compiled for")
-        armed.run = armed.call.bind(module)
+        if armed.bound is None or (armed.bound.contents is not now and armed.bound.contents != now):
+            # First let go of the old weights: two sets may not fit.
+            armed.bound = None
+            bound = self.bind(call, module)
+            if bound.form != armed.form:
+                raise Refused("the module has other parts or modes than those that it was armed for")
+            armed.bound = bound
+        return armed.bound
 
     def _failed(self, call: CompiledCall, error: Exception) -> str:
         """Disarm a call that raised, for good; memory that ran out is no fault of its code."""

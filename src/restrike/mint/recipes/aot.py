@@ -25,9 +25,13 @@ from restrike.mint.wrapped import constants_of
 
 PACKAGE = "cell.pt2"
 _MODEL = "model"
+# What changes the time of compiling and nothing of what is made: headers that are compiled in advance take
+# longer than the few files of a call gain by them.
+_HOW_FAST = {"aot_inductor.precompile_headers": False}
 _FOLDER_IN_PACKAGE = "cell"
 # The sources name the folders of the machine that compiled them, and nothing reads them.
 _LEFT_OUT = (".cpp", ".cu")
+_ALIGNED_BYTES = 16
 _EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
@@ -42,7 +46,7 @@ def build(program: Any, folder: Path, options: Mapping[str, Value], target: Targ
 
     clamp(target)
     written = scratch / "package.pt2"
-    aoti_compile_and_package(program, package_path=str(written), inductor_configs=dict(options))
+    aoti_compile_and_package(program, package_path=str(written), inductor_configs={**options, **_HOW_FAST})
     if not written.exists():
         raise Crashed("the compiler wrote no package")
     folder.mkdir(parents=True)
@@ -78,13 +82,23 @@ def load(
     Raises:
         MintRefused: a constant of the package has no counterpart in the component, or one would stay unbound.
     """
-    # Not torch's own loading: that runs a C++ compiler to ask about the processor, and only warns.
     device = next(iter(component.parameters())).device
+    package = opened(folder, device)
+    bind(package, constants_of(component), subject)
+    return callable_of(package, names)
+
+
+def opened(folder: Path, device: torch.device) -> Any:
+    """The package in this process, bound to nothing: it must not be called yet. Runs native code."""
+    # Not torch's own loading: that runs a C++ compiler to ask about the processor, and only warns.
     index = device.index if device.index is not None else -1
-    package = torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore[reportAttributeAccessIssue]
+    return torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore[reportAttributeAccessIssue]
         str(folder / PACKAGE), _MODEL, False, 1, index
     )
-    weights = constants_of(component)
+
+
+def bind(package: Any, weights: Mapping[str, Tensor], subject: Subject) -> None:
+    """Let the package read these weights where they lie; raises MintRefused when one it needs is missing."""
     wanted = set(package.get_constant_fqns())
     unbound = sorted(wanted - weights.keys())
     if unbound:
@@ -94,12 +108,21 @@ def load(
     bound = {name: weights[name] for name in sorted(wanted)}
     package.load_constants(bound, use_inactive=False, check_full_update=True, user_managed=True)
 
+
+def callable_of(package: Any, names: tuple[str, ...]) -> Callable[[Tensors], Tensor]:
+    """A bound package as a callable on named tensors."""
+
     def call(inputs: Tensors) -> Tensor:
-        # A package takes every tensor to lie as it was traced, and looks at none.
-        (answer,) = package.boxed_run([inputs[name].contiguous() for name in names])
+        (answer,) = package.boxed_run([_as_traced(inputs[name]) for name in names])
         return answer
 
     return call
+
+
+def _as_traced(value: Tensor) -> Tensor:
+    """A package takes every tensor to lie densely and on a boundary, as it was traced, and looks at none."""
+    dense = value.contiguous()
+    return dense if dense.data_ptr() % _ALIGNED_BYTES == 0 else dense.clone()
 
 
 def constants(program: Any) -> tuple[ConstantSpec, ...]:

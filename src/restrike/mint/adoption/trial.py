@@ -1,0 +1,113 @@
+"""Runs a cell once in a process of its own, before any process that serves loads it.
+
+`python -m restrike.mint.adoption.trial FILE` is that process. It needs no model: the weights are memory of
+the right size, and what matters is whether the code loads, binds and returns.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
+from restrike.mint.cell.facts import Ingress, Kind, bounds
+from restrike.mint.cell.manifest import ConstantSpec, Manifest
+from restrike.store.files import write_file
+
+LONGEST_S = 300
+"""After so long a trial counts as one that never ends."""
+
+_REFUSED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The unpacked cell, what it says of its call and constants, and the file for what is wrong with it."""
+
+    members: str
+    kind: Kind
+    ingress: Ingress
+    constants: tuple[ConstantSpec, ...]
+    answer: str
+
+
+_QUESTION = TypeAdapter(Question)
+
+
+def tried(members: Path, kind: Kind, manifest: Manifest, scratch: Path) -> None:
+    """Run a verified and unpacked cell in a child; returns when it ran.
+
+    Raises:
+        AdoptionRefused: it killed its process, raised, or never ended.
+    """
+    answer = scratch / "answer.txt"
+    facts = manifest.facts
+    question = Question(
+        members=str(members),
+        kind=kind,
+        ingress=facts.ingress,
+        constants=facts.constants,
+        answer=str(answer),
+    )
+    file = scratch / "question.json"
+    write_file(file, _QUESTION.dump_json(question))
+    command = [sys.executable, "-P", "-m", "restrike.mint.adoption.trial", str(file)]
+    done = subprocess.run(
+        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    if done.returncode == 0:
+        return
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise AdoptionRefused(AdoptionRefusal.DIED_WHEN_TRIED, f"its process was killed by {name}")
+    told = answer.read_text() if answer.exists() else f"its process left with {done.returncode}"
+    raise AdoptionRefused(AdoptionRefusal.FAILED_WHEN_TRIED, told)
+
+
+def main(file: Path) -> int:
+    """Answer the question in a file."""
+    # By the system and not by Python, which would wait for the code to return.
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    question = _QUESTION.validate_json(file.read_bytes())
+    try:
+        _run(question)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        write_file(Path(question.answer), f"{type(error).__name__}: {text[:300]}".encode())
+        return _REFUSED
+    return 0
+
+
+def _run(question: Question) -> None:
+    import torch
+
+    from restrike.mint.recipes import aot
+    from restrike.mint.refusals import Subject
+
+    device = torch.device(question.kind)
+    package = aot.opened(Path(question.members), device)
+    constants = {
+        spec.name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype), device=device)
+        for spec in question.constants
+    }
+    aot.bind(package, constants, Subject(card="a trial", recipe="aot"))
+    run = aot.callable_of(package, tuple(spec.name for spec in question.ingress.tensors))
+    inputs = {
+        spec.name: torch.zeros(
+            [bounds(size)[1] for size in spec.shape], dtype=getattr(torch, spec.dtype), device=device
+        )
+        for spec in question.ingress.tensors
+    }
+    with torch.inference_mode():
+        run(inputs)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
