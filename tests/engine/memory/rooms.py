@@ -13,7 +13,6 @@ from restrike.engine.memory.host import Host
 from restrike.engine.memory.limits import Limit
 from restrike.engine.memory.parts import Part
 from restrike.engine.memory.residency import Residency
-from restrike.engine.memory.sizes import resident_bytes
 
 CPU = torch.device("cpu")
 WIDTH = 16
@@ -84,8 +83,3 @@ class Room:
         """The components on the device."""
         shown = self.residency.snapshot().residents
         return {each.component for each in shown if each.place == "on the device"}
-
-
-def bytes_of(module: nn.Module) -> int:
-    """What it holds, measured."""
-    return resident_bytes(module, CPU)

@@ -81,10 +81,6 @@ class Budget:
             total[each.what] += each.size_bytes
         return +total
 
-    def reserve(self, what: str, size_bytes: int) -> Reservation | None:
-        """Set bytes aside; None when so many are not free."""
-        return self.claim(what, size_bytes) if size_bytes <= self.free_bytes else None
-
     def claim(self, what: str, size_bytes: int) -> Reservation:
         """Set bytes aside whether they are free or not, by who has made sure that they will be."""
         reservation = Reservation(self, what, size_bytes)

@@ -22,7 +22,7 @@ from restrike.engine.memory.host import Host, Parked
 from restrike.engine.memory.limits import Limit, limit_of
 from restrike.engine.memory.parts import Part, Place
 from restrike.engine.memory.report import Snapshot, resident
-from restrike.engine.memory.sizes import shown, storages_of
+from restrike.engine.memory.sizes import resident_bytes, shown, storages_of
 from restrike.engine.memory.turn import Turn
 from restrike.errors import Refused, Shortfall
 
@@ -251,9 +251,8 @@ class Residency:
         part.parked = None
 
     def _measure(self, part: Part) -> None:
-        storages = storages_of(part.component, self.device)
-        part.measured_bytes = sum(storage.nbytes() for storage in storages)
-        self.budget.resident.note(storages)
+        part.measured_bytes = resident_bytes(part.component, self.device)
+        self.budget.resident.note(storages_of(part.component, self.device))
 
     def _make_room(self, size_bytes: int, what: str, reason: str, keep: Part | None = None) -> None:
         while self.budget.free_bytes < size_bytes:
