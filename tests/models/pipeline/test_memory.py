@@ -1,4 +1,4 @@
-"""Pipelines in memory: counted over all their modules, held from the first step to the last, evicted between."""
+"""Pipelines in memory: counted over all modules, held from the first step to the last, evicted between."""
 
 from __future__ import annotations
 
