@@ -75,6 +75,8 @@ def _table(found: dict[str, Any]) -> None:
     rows.add("made by" if by_task else "card", made["card"])
     if not by_task:
         rows.add("weights", made["weights"])
+        for name, version in made["weight_versions"].items():
+            rows.add("synced", f"{name} to version {version}")
         rows.add("seed", f"{made['seed']}, picture {made['item']}")
     rows.section("arguments")
     for name, value in made["arguments"].items():

@@ -48,6 +48,19 @@ def test_a_b_a_gives_the_bytes_of_a_again(own: Engine, transformer: nn.Module, a
     assert addresses(transformer) == where
 
 
+def test_half_precision_comes_back_to_the_byte_too(tmp_path: Path) -> None:
+    engine = Engine(device="cpu", precision="bfloat16")
+    module: nn.Module = engine.load("digits").component("transformer")
+    pristine, base = state(module), made(engine)
+    a, b = (written(tmp_path / f"{seed}.safetensors", lora(module.float(), seed=seed)) for seed in (1, 2))
+    module.to(torch.bfloat16)
+    first, other, again = made(engine, a), made(engine, b), made(engine, a)
+    assert first == again
+    assert len({base, first, other}) == 3
+    assert made(engine) == base
+    assert state(module) == pristine
+
+
 def test_undoing_by_subtraction_would_be_seen(transformer: nn.Module) -> None:
     pristine = state(transformer)
     weight: Tensor = transformer.get_parameter("blocks.0.qkv.weight")

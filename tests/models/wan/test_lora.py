@@ -163,3 +163,22 @@ def test_an_adapter_can_be_sent_to_the_second_expert(
     named = wan_engine.version_of(wan_at(folder), "transformer_2").adapters
     assert [part.component for part in named] == ["transformer_2"]
     assert wan_engine.version_of(wan_at(folder), "transformer").adapters == ()
+
+
+def test_a_second_request_encodes_neither_its_prompts_nor_its_picture_again(checkpoints: Checkpoints) -> None:
+    import numpy as np
+
+    from restrike.engine.engine import Engine
+
+    engine, folder = (
+        Engine(device="cpu", precision="float32"),
+        checkpoints(TinyWan(image=True, image_tokens=True)),
+    )
+    image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    request = Request(prompt="a red circle", seed=3, steps=2, width=16, height=16, frames=5, image=image)
+    first = engine.generate(wan_at(folder), request).picture
+    counters = engine.features.counters
+    second = engine.generate(wan_at(folder), request).picture
+    assert torch.equal(first.latent, second.latent)  # pyright: ignore[reportArgumentType]
+    assert (counters.hits, counters.misses) == (0, 3), "prompt, negative prompt, picture"
+    assert (engine.features.counters.hits, engine.features.counters.misses) == (3, 3)

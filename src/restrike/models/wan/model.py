@@ -156,15 +156,15 @@ class WanImageModel(WanModel):
     def _image_tokens(self, context: LoopContext) -> Tensor | None:
         if not self.layout.image_tokens:
             return None
-        return once(
-            context,
-            "image_tokens",
-            lambda: pictures.image_tokens(
-                self._picture(context),
-                context.component("image_processor"),
-                context.component("image_encoder"),
-            ),
-        )
+        return once(context, "image_tokens", lambda: self._encoded_picture(context))
+
+    def _encoded_picture(self, context: LoopContext) -> Tensor:
+        pixels_BCHW = pictures.clip_pixels(self._picture(context), context.component("image_processor"))
+        return context.features(
+            "image_encoder",
+            (pixels_BCHW,),
+            lambda: {"tokens": pictures.image_tokens(pixels_BCHW, context.component("image_encoder"))},
+        )["tokens"]
 
     def _image(self, context: LoopContext) -> dict[str, Tensor]:
         arguments, expanded = context.arguments, self.layout.expand_timesteps

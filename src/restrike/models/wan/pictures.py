@@ -60,9 +60,14 @@ def known_frame_mask(latent_BCTHW: Tensor, temporal_scale: int) -> Tensor:
     return mask
 
 
-def image_tokens(image_HWC: np.ndarray[Any, Any], processor: Any, encoder: Any) -> Tensor:
-    """CLIP's tokens of the picture, (1, 257, D) at the usual size, from its last layer but one."""
+def clip_pixels(image_HWC: np.ndarray[Any, Any], processor: Any) -> Tensor:
+    """The picture as CLIP reads it, BCHW."""
     from PIL import Image
 
-    pixels = processor(images=Image.fromarray(image_HWC), return_tensors="pt").to(encoder.device)
-    return encoder(**pixels, output_hidden_states=True).hidden_states[-2]
+    return processor(images=Image.fromarray(image_HWC), return_tensors="pt")["pixel_values"]
+
+
+def image_tokens(pixels_BCHW: Tensor, encoder: Any) -> Tensor:
+    """CLIP's tokens of the picture, (1, 257, D) at the usual size, from its last layer but one."""
+    pixels_BCHW = pixels_BCHW.to(encoder.device)
+    return encoder(pixel_values=pixels_BCHW, output_hidden_states=True).hidden_states[-2]
