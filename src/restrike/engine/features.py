@@ -1,4 +1,4 @@
-"""What encoders made of texts and pictures, kept for later requests under all that decides it, within a budget of bytes.
+"""What encoders made of texts and pictures, kept within a budget under all that decides it.
 
 It never hands out what it keeps: values go in and come out as copies. It computes nothing itself.
 """
