@@ -69,16 +69,12 @@ def rms_rotary(
         return reference.rms_rotary(hidden_BSD, weight_D, cos_BS1E, sin_BS1E, eps, heads)
     normal_BSHE = F.rms_norm(hidden_BSD, hidden_BSD.shape[-1:], weight_D, eps).unflatten(-1, (heads, -1))
     turn = torch.complex(cos_BS1E[..., 0::2], sin_BS1E[..., 1::2])
-    turned_BSHE = torch.empty_like(normal_BSHE)
-    parts = (each.split(tokens, dim=1) for each in (normal_BSHE, turn, turned_BSHE))
-    for own, by, result in zip(*parts, strict=True):
-        product = _complex(own.to(cos_BS1E.dtype)) * by
-        result.copy_(torch.view_as_real(product).flatten(-2))
-    return turned_BSHE
-
-
-def _complex(values: Tensor) -> Tensor:
-    return torch.view_as_complex(values.unflatten(-1, (-1, 2)))
+    for part, by in zip(normal_BSHE.split(tokens, dim=1), turn.split(tokens, dim=1), strict=True):
+        wide = part.to(cos_BS1E.dtype)  # the part itself where that is its dtype: turned in place
+        torch.view_as_complex(wide.unflatten(-1, (-1, 2))).mul_(by)
+        if wide is not part:
+            part.copy_(wide)
+    return normal_BSHE
 
 
 GUIDED_EULER = Kernel(run=guided_euler)

@@ -38,8 +38,11 @@ def rms_rotary(
     normal_BSHE = F.rms_norm(hidden_BSD, hidden_BSD.shape[-1:], weight_D, eps).unflatten(-1, (heads, -1))
     real, imaginary = normal_BSHE.unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = cos_BS1E[..., 0::2], sin_BS1E[..., 1::2]
-    turned = torch.stack([real * cos - imaginary * sin, real * sin + imaginary * cos], dim=-1)
-    return turned.flatten(-2).type_as(normal_BSHE)
+    turned_BSHE = torch.empty_like(normal_BSHE)
+    turned_real, turned_imaginary = turned_BSHE.unflatten(-1, (-1, 2)).unbind(-1)
+    turned_real.copy_(real * cos - imaginary * sin)
+    turned_imaginary.copy_(real * sin + imaginary * cos)
+    return turned_BSHE
 
 
 def _plain(function: Callable[..., Any]) -> Kernel:
