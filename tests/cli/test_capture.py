@@ -17,6 +17,8 @@ def test_the_picture_is_the_same_and_json_tells_what_was_replayed(restrike: Rest
         "backend": None,
         "replays": 0,
         "eager_breaks": {"no backend that pays on cpu": steps},
+        "graphs": 0,
+        "graph_bytes": 0,
     }
     assert taped["capture"]["backend"] == "tape"
     assert taped["capture"]["replays"] + sum(taped["capture"]["eager_breaks"].values()) == steps

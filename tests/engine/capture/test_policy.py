@@ -179,6 +179,7 @@ def test_the_graphs_of_a_card_outlive_its_requests_and_are_shared_by_them() -> N
     assert (first.capture.replays, second.capture.replays) == (5, 8)
     assert second.capture.eager_breaks == {}
     assert second.capture.backend == "tape"
+    assert (second.capture.graphs, second.capture.graph_bytes > 0) == (1, True)
 
 
 def test_sleep_and_wake_let_the_graphs_go() -> None:

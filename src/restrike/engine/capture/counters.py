@@ -43,11 +43,16 @@ class CaptureCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureReport:
-    """What captures did for one request: steps answered by replays, and eager ones by reason."""
+    """What captures did for one request: steps answered by replays, and eager ones by reason.
+
+    `graphs` and `graph_bytes` are what its card held in the end, for all requests.
+    """
 
     backend: str | None
     replays: int
     eager_breaks: Mapping[str, int]
+    graphs: int
+    graph_bytes: int
 
 
 class Tally:

@@ -64,11 +64,13 @@ class RequestCapture:
 
     def report(self) -> CaptureReport:
         """The counts so far."""
-        backend = self.capturer.backend
+        backend, held = self.capturer.backend, self.capturer.counters
         return CaptureReport(
             backend=backend.name if backend else None,
             replays=self._replays,
             eager_breaks={str(reason): count for reason, count in self._breaks.items()},
+            graphs=held.graphs,
+            graph_bytes=held.bytes,
         )
 
     def notices(self) -> tuple[str, ...]:
