@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from restrike.api import Model, load
     from restrike.cards.adapters import Adapter
     from restrike.cards.request import Request
+    from restrike.endpoints.context import Context
+    from restrike.endpoints.declaration import Compiled, Resources, Slot, Varies, endpoint
+    from restrike.endpoints.payloads import Pixels
+    from restrike.endpoints.saving import Saved
     from restrike.engine.engine import Engine
     from restrike.engine.requests import Cancellation
     from restrike.engine.result import Generation, Picture
@@ -27,20 +31,28 @@ __all__ = [
     "Asked",
     "Cancellation",
     "Cancelled",
+    "Compiled",
+    "Context",
     "Crashed",
     "Engine",
     "Generation",
     "Model",
     "NotFound",
     "Picture",
+    "Pixels",
     "Refused",
     "Request",
+    "Resources",
     "RestrikeError",
+    "Saved",
     "Session",
     "Shortfall",
+    "Slot",
     "Unknown",
+    "Varies",
     "Watch",
     "__version__",
+    "endpoint",
     "load",
     "open_session",
     "plan",
@@ -51,6 +63,10 @@ _MODULES = {
     "restrike.api": ("Model", "load"),
     "restrike.cards.adapters": ("Adapter",),
     "restrike.cards.request": ("Request",),
+    "restrike.endpoints.context": ("Context",),
+    "restrike.endpoints.declaration": ("Compiled", "Resources", "Slot", "Varies", "endpoint"),
+    "restrike.endpoints.payloads": ("Pixels",),
+    "restrike.endpoints.saving": ("Saved",),
     "restrike.engine.engine": ("Engine",),
     "restrike.engine.requests": ("Cancellation",),
     "restrike.engine.result": ("Generation", "Picture"),
@@ -78,6 +94,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'restrike' has no attribute '{name}'")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
+
+
+def home_of(name: str) -> str | None:
+    """The module in which a public name is defined; importing it is what the name costs when first used."""
+    return _HOMES.get(name)
 
 
 def __dir__() -> list[str]:

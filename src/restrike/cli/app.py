@@ -12,6 +12,7 @@ from restrike.cli import (
     cards,
     cells,
     doctor,
+    endpoints,
     generate,
     inspect,
     kernels,
@@ -76,6 +77,7 @@ runs.register(app)
 store.register(app)
 cells.register(app)
 keys.register(app)
+endpoints.register(app)
 mint.register(app)
 
 
