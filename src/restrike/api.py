@@ -19,6 +19,7 @@ from restrike.engine.extensions import Extension, extension
 from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.result import Generation
 from restrike.engine.scheduling.submitted import Submitted
+from restrike.mint.adoption.choice import cells_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,6 +112,8 @@ def load(
     trust_remote_code: bool = False,
     capture: str = "auto",
     batch_limit: int = 1,
+    cells: str | None = None,
+    mint: str | None = None,
 ) -> Model:
     """The model of a card name, a checkpoint folder or a hub id.
 
@@ -119,10 +122,14 @@ def load(
     checkpoint runs only with `trust_remote_code`. `capture` says how steps are replayed as graphs: "auto"
     where that pays, "off", or "tape" or "cuda" by name. Up to `batch_limit` steps of different pictures are
     computed as one, which is quicker and equals steps computed alone within a tolerance, not bit for bit.
+    `cells` says whether compiled calls answer in place of the model's own code, within the card's tolerance:
+    "auto", which is also what nothing means, where they are kept; "require" or not at all; "off". With
+    `mint` "background" those that are missing are compiled meanwhile.
 
     Raises:
-        Unknown: no such card, device, extension or way to capture.
-        Refused: the card contradicts itself, has no weights yet, or does not hold in that precision.
+        Unknown: no such card, device, extension, way to capture or way to use cells.
+        Refused: the card contradicts itself, has no weights yet, does not hold in that precision, or must run
+            compiled and cannot.
     """
     chosen = tuple(extension(part) if isinstance(part, str) else part for part in extensions)
     engine = Engine(
@@ -132,5 +139,6 @@ def load(
         trust_remote_code=trust_remote_code,
         capture=capture,
         batch_limit=batch_limit,
+        cells=cells_for(cells, mint),
     )
     return Model(engine, engine.load(card).card)

@@ -10,6 +10,8 @@ from restrike.cli.adapters import recorded_adapters
 from restrike.engine.versions import versions
 from restrike.errors import Refused
 
+_MAY_DIFFER = "the bytes may differ"
+
 if TYPE_CHECKING:
     from restrike.cards.card import LoopSpec
     from restrike.cli.asking import Source
@@ -25,7 +27,7 @@ def differences(
         Refused: the weights are others, and no card was named to be used none the less.
     """
     made = source.provenance
-    found = _versions(source, versions(resident.card.libraries))
+    found = (*_versions(source, versions(resident.card.libraries)), *_cells(source, resident))
     parts = [part.identity for part in recorded_adapters(source.path, made.arguments)]
     weights = adapted(resident.weights(loop), parts)
     if weights == made.weights:
@@ -40,6 +42,16 @@ def differences(
     return (line, *found)
 
 
+def _cells(source: Source, resident: ResidentCard) -> tuple[str, ...]:
+    made, armed = source.provenance.cells, {call.key for call in resident.compiled.armed}
+    absent = [key[:16] for key in made if key not in armed]
+    if absent:
+        return (f"'{source.path}' was made with cells {', '.join(absent)}, not armed here; {_MAY_DIFFER}",)
+    if armed and not made:
+        return (f"'{source.path}' was made without cells, which are armed here; {_MAY_DIFFER}: --cells off",)
+    return ()
+
+
 def _versions(source: Source, here: Mapping[str, str]) -> tuple[str, ...]:
     others = [
         f"{name} {version} (here {here[name]})"
@@ -48,4 +60,4 @@ def _versions(source: Source, here: Mapping[str, str]) -> tuple[str, ...]:
     ]
     if not others:
         return ()
-    return (f"'{source.path}' was made with {', '.join(others)}; the bytes may differ",)
+    return (f"'{source.path}' was made with {', '.join(others)}; {_MAY_DIFFER}",)

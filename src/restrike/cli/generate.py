@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from restrike.cli import verbs
+from restrike.cli.background import wait_for_mints
 from restrike.cli.interrupts import on_interrupt
 from restrike.cli.options import Options
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from restrike.cli.screen import Screen
     from restrike.engine.engine import Engine
     from restrike.engine.result import Generation
+    from restrike.mint.adoption.cells import Cells
 
 
 def register(app: typer.Typer) -> None:
@@ -36,16 +38,25 @@ def generate(options: Options) -> None:
     files: list[dict[str, Any]] = []
     with screen_for(job, options.preview) as screen:
         try:
-            engine = _engine(options)
+            cells = _cells(options)
+            engine = _engine(options, cells)
             notices = _checked_again(job, engine, screen, card_is_given=options.card is not None)
             generation = _run(job, engine, screen, files, announces=not options.json)
         except (Exception, KeyboardInterrupt) as error:
             raise Unfinished(typed(error), {"files": files}) from error
     if options.json:
         typer.echo(json.dumps(_result(generation, files, notices), indent=2))
+    if cells is not None:
+        wait_for_mints(cells)
 
 
-def _engine(options: Options) -> Engine:
+def _cells(options: Options) -> Cells | None:
+    from restrike.mint.adoption.choice import cells_for
+
+    return cells_for(options.cells, options.mint)
+
+
+def _engine(options: Options, cells: Cells | None) -> Engine:
     from restrike.engine.capture.modes import checked_mode
 
     capture = checked_mode(options.capture or "auto")
@@ -60,6 +71,7 @@ def _engine(options: Options) -> Engine:
         trust_remote_code=options.trust_remote_code,
         capture=capture,
         batch_limit=1 if options.batch is None else options.batch,
+        cells=cells,
     )
 
 
@@ -121,5 +133,6 @@ def _result(generation: Generation, files: list[dict[str, Any]], notices: tuple[
         "versions": dict(made.versions),
         "seconds": round(generation.seconds, 3),
         "capture": asdict(generation.capture),
+        "compiled": asdict(generation.compiled),
         "notices": [*notices, *generation.notices],
     }

@@ -147,6 +147,16 @@ class Options:
             "--capture", group=_MACHINE, metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda."
         ),
     ] = None
+    cells: Annotated[
+        str | None,
+        _option("--cells", group=_MACHINE, metavar="MODE", help="Use compiled calls: auto, require or off."),
+    ] = None
+    mint: Annotated[
+        str | None,
+        _option(
+            "--mint", group=_MACHINE, metavar="WHEN", help="Compile what is missing meanwhile: background."
+        ),
+    ] = None
     batch: Annotated[
         int | None,
         _option(

@@ -40,6 +40,12 @@ class Options(WorkflowOptions):
     capture: Annotated[
         str, typer.Option(metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda.")
     ] = "auto"
+    cells: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Use compiled calls: auto, require or off.")
+    ] = None
+    mint: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Compile what is missing meanwhile: background.")
+    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, the manifest.")] = False
 
 
@@ -52,7 +58,14 @@ def run(options: Options) -> None:
     """Run a workflow; only what an edit reaches runs again."""
     from restrike.cli.session import session_of
 
-    session = session_of(options, options.device, options.precision, options.capture)
+    session = session_of(
+        options,
+        options.device,
+        options.precision,
+        options.capture,
+        cells=options.cells,
+        mint=options.mint,
+    )
     if options.watch:
         _watched(options, session)
     else:

@@ -21,12 +21,21 @@ def session_for(
     device: str | None,
     precision: str | None,
     capture: str = "auto",
+    *,
+    cells: str | None = None,
+    mint: str | None = None,
 ) -> Session:
     """The session of a workspace; says on stderr when the store's index had to be begun anew."""
     from restrike.workflow.api import open_session
 
     found = open_session(
-        workspace, device=device, precision=precision, allow_code=tuple(allow_code), capture=capture
+        workspace,
+        device=device,
+        precision=precision,
+        allow_code=tuple(allow_code),
+        capture=capture,
+        cells=cells,
+        mint=mint,
     )
     if found.store.notice:
         typer.echo(found.store.notice, err=True)
@@ -34,10 +43,18 @@ def session_for(
 
 
 def session_of(
-    options: WorkflowOptions, device: str | None, precision: str | None, capture: str = "auto"
+    options: WorkflowOptions,
+    device: str | None,
+    precision: str | None,
+    capture: str = "auto",
+    *,
+    cells: str | None = None,
+    mint: str | None = None,
 ) -> Session:
     """The session of a verb that takes a workflow."""
-    return session_for(workspace_of(options), options.allow_code, device, precision, capture)
+    return session_for(
+        workspace_of(options), options.allow_code, device, precision, capture, cells=cells, mint=mint
+    )
 
 
 def asked_of(

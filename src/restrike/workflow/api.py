@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from restrike.engine.capture.modes import checked_mode
+from restrike.mint.adoption.choice import cells_for, checked_cells
 from restrike.settings import settings
 from restrike.store.store import Store
 from restrike.workflow.expansion import Machine
@@ -21,6 +22,7 @@ from restrike.workflow.source import read_file
 from restrike.workflow.tasks.registry import Tasks
 
 if TYPE_CHECKING:
+    from restrike.engine.compiled.adopter import Adopter
     from restrike.engine.engine import Engine
 
 
@@ -45,24 +47,28 @@ def open_session(
     precision: str | None = None,
     allow_code: tuple[str | Path, ...] = (),
     capture: str = "auto",
+    cells: str | None = None,
+    mint: str | None = None,
 ) -> Session:
     """A session in a workspace, by default that of RESTRIKE_WORKSPACE and the store of RESTRIKE_STORE.
 
-    `device`, `precision` and `capture` are as for `restrike.load`; `allow_code` are Python files with tasks of
-    your own, which are run. The engine is made, and torch imported, when a generation runs.
+    `device`, `precision`, `capture`, `cells` and `mint` are as for `restrike.load`; `allow_code` are Python
+    files with tasks of your own, which are run. The engine is made, and torch imported, when a generation
+    runs.
 
     Raises:
-        Refused, NotFound: a file of `allow_code` cannot be used, there is no such `capture`, or the store's
-            index is of a later version.
+        Refused, NotFound: a file of `allow_code` cannot be used, there is no such `capture`, `cells` or
+            `mint`, or the store's index is of a later version.
     """
     chosen = settings()
+    checked_cells(cells, mint)
     return Session(
         workspace=Path(workspace) if workspace is not None else chosen.workspace,
         store=Store(Path(store) if store is not None else chosen.store, limit_bytes=chosen.store_limit_bytes),
         machine=Machine(
             tasks=Tasks(tuple(map(Path, allow_code))), device=device or "auto", precision=precision
         ),
-        make_engine=_maker(device, precision, checked_mode(capture)),
+        make_engine=_maker(device, precision, checked_mode(capture), lambda: cells_for(cells, mint)),
     )
 
 
@@ -85,10 +91,12 @@ def plan(workflow: str | Path, /, **values: Any) -> Plan:
     return open_session().plan(read_file(Path(workflow)), Asked(values=values))
 
 
-def _maker(device: str | None, precision: str | None, capture: str) -> Callable[[], Engine]:
+def _maker(
+    device: str | None, precision: str | None, capture: str, cells: Callable[[], Adopter | None]
+) -> Callable[[], Engine]:
     def make() -> Engine:
         from restrike.engine.engine import Engine
 
-        return Engine(device=device, precision=precision, capture=capture)
+        return Engine(device=device, precision=precision, capture=capture, cells=cells())
 
     return make

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from restrike.engine.compiled.call import CompiledCall
 from restrike.engine.compiled.counters import CompiledReport
-from restrike.engine.compiled.table import OFF, Answered, CompiledCalls
+from restrike.engine.compiled.modes import OFF
+from restrike.engine.compiled.table import Answered, CompiledCalls
 from restrike.errors import Refused
 from restrike.loops.contract import StepPlan, Tensors
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +16,10 @@ from restrike.engine.capture.contents import Contents, ContentsMemo, submodules
 from restrike.engine.capture.key import layouts
 from restrike.engine.compiled.call import CompiledCall, Gap, Run, identity_of
 from restrike.engine.compiled.counters import REASONS_KEPT, CompiledCounters, Tally
+from restrike.engine.compiled.modes import OFF, Mode
 from restrike.errors import Refused, RestrikeError, Shortfall, typed
 from restrike.loops.contract import StepPlan, Tensors
 
-Mode = Literal["off", "auto", "require"]
-OFF: Mode = "off"
-MODES: tuple[Mode, ...] = ("off", "auto", "require")
 _STEPS_KEPT = 256
 
 

@@ -48,6 +48,11 @@ class Minting:
         self._cancelled.set()
         self._thread.join()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._thread.is_alive()
+
     def join(self) -> None:
         """Return when it has ended."""
         while self._thread.is_alive():  # in pieces, so that an interrupt is heard

@@ -60,7 +60,7 @@ def _package(members: Path, manifest: Manifest, module: nn.Module) -> Run:
 def _bundle(members: Path, wanted: Wanted, seen: Observed, module: nn.Module) -> Run:
     """torch.compile with its bundle put back, which must leave it nothing to compile."""
     before = compilations(members)
-    run = dynamo.load(members, module, seen.call, tuple(seen.inputs), wanted.options)
+    run = dynamo.load(members, module, seen.call, seen.ingress, wanted.options)
     with torch.inference_mode():
         run(seen.probe(seen.shape.batches[0]))
     after = compilations(members)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from restrike.engine.compiled.table import MODES, OFF, Mode
+from restrike.engine.compiled.modes import Mode
 from restrike.engine.resident import ResidentCard
-from restrike.errors import Refused, RestrikeError, Unknown, typed
+from restrike.errors import Refused, RestrikeError, typed
 from restrike.mint.adoption.adoption import Adopted, Adoption
 from restrike.mint.adoption.background import Minting
 from restrike.mint.adoption.discovery import Place
@@ -23,35 +23,6 @@ from restrike.mint.refusals import NothingDeclared
 from restrike.mint.store.store import CellStore
 from restrike.mint.store.tier import Tier
 from restrike.mint.targets import arming_block
-
-MINTS = ("off", "background")
-
-
-def cells_for(mode: str, mint: str, *, asked: bool) -> Cells | None:
-    """What `--cells MODE --mint WHEN` mean in the settings of this process; None for off.
-
-    Raises:
-        Unknown: no such mode, or no such time to mint.
-        Refused: both cannot be.
-    """
-    from restrike.settings import settings
-
-    if mode not in MODES:
-        raise Unknown("way to use cells", mode, MODES)
-    if mint not in MINTS:
-        raise Unknown("time to mint", mint, MINTS)
-    if mint == "background" and mode != "auto":
-        raise Refused(f"mint background serves eager until it is done, which cells {mode} forbids")
-    if mode == OFF:
-        return None
-    found = settings()
-    return Cells(
-        CellStore(found.store / "cells"),
-        mode=mode,
-        asked=asked or mint == "background",
-        tier=found.cells,
-        mint=mint == "background",
-    )
 
 
 @dataclass(kw_only=True)
@@ -74,7 +45,8 @@ class Cells:
         tier: str = "",
         mint: bool = False,
     ) -> None:
-        self._store, self._mode, self._asked, self._mint = store, mode, asked, mint
+        self._store, self._asked, self._mint = store, asked, mint
+        self._mode: Mode = mode
         self._tier = Tier(tier) if tier else None
         self._lock = threading.Lock()
         self._cards: dict[int, _Card] = {}
@@ -116,6 +88,11 @@ class Cells:
         """What became of a card's cells; None where it could have none."""
         card = self._cards.get(id(resident))
         return card.adopted if card else None
+
+    @property
+    def is_minting(self) -> bool:
+        """Whether anything is being minted."""
+        return any(card.minting is not None and card.minting.goes_on for card in list(self._cards.values()))
 
     def wait(self) -> None:
         """Return when nothing is being minted any more."""

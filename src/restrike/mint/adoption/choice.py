@@ -1,0 +1,55 @@
+"""What a person asks of cells, and what an engine gets for it. Imports little: most ask for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from restrike.engine.compiled.modes import OFF, Mode
+from restrike.errors import Refused, Unknown
+from restrike.settings import settings
+
+if TYPE_CHECKING:
+    from restrike.mint.adoption.cells import Cells
+
+AUTO: Mode = "auto"
+BACKGROUND = "background"
+MINTS = (OFF, BACKGROUND)
+
+
+def checked_cells(mode: str | None, mint: str | None) -> Mode:
+    """How cells are used, `auto` where nothing is said.
+
+    Raises:
+        Unknown: no such way to use cells, or no such time to mint.
+        Refused: both cannot be.
+    """
+    found = next((each for each in get_args(Mode) if each == (mode or AUTO)), None)
+    if found is None:
+        raise Unknown("way to use cells", str(mode), get_args(Mode))
+    if mint is not None and mint not in MINTS:
+        raise Unknown("time to mint", mint, MINTS)
+    if mint == BACKGROUND and found != AUTO:
+        raise Refused(f"mint background serves eager until it is done, and cells {found} forbids that")
+    return found
+
+
+def cells_for(mode: str | None, mint: str | None) -> Cells | None:
+    """The cells of this process's settings for an engine; None where none are wanted, or there are none.
+
+    Raises:
+        Unknown, Refused: as `checked_cells`.
+    """
+    chosen, found = checked_cells(mode, mint), settings()
+    root = found.store / "cells"
+    is_asked = mode is not None or mint == BACKGROUND
+    if chosen == OFF or not (is_asked or found.cells or _has_any(root)):
+        return None
+    from restrike.mint.adoption.cells import Cells
+    from restrike.mint.store.store import CellStore
+
+    return Cells(CellStore(root), mode=chosen, asked=is_asked, tier=found.cells, mint=mint == BACKGROUND)
+
+
+def _has_any(root: Path) -> bool:
+    return next((root / "sealed").glob("*.cell"), None) is not None
