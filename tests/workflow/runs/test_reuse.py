@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from restrike.settings import settings_of
 from restrike.workflow.runs import RunFolder
 
 from .lab import Lab, computed, digit, does, files, planned, resized, steps
@@ -164,6 +166,9 @@ def test_exact_matches_only_the_same_machine(lab: Lab, monkeypatch: pytest.Monke
     facts = generate.machine_identity("cpu")
     monkeypatch.setattr(generate, "machine_identity", lambda device: {**facts, "torch": "9.9"})
     assert computed(lab.run(exact)) == {"base"}
+    near = replace(settings_of({}), kernels="fast")
+    monkeypatch.setattr(generate, "settings", lambda: near)
+    assert computed(lab.run(exact)) == {"base"}, "kernels that are only near may serve"
     assert computed(lab.run(CHAIN)) == {"base", "big", "padded"}
 
 

@@ -17,6 +17,7 @@ from restrike.cards.identity import WeightStamp, adapted, files_of, stamp_of
 from restrike.cards.request import Request
 from restrike.errors import Refused
 from restrike.keys import Digest, Ref
+from restrike.settings import settings
 from restrike.workflow.operations.machine import machine_identity
 from restrike.workflow.operations.pinned import pinned
 from restrike.workflow.operations.streaming import streamed
@@ -106,8 +107,8 @@ class Generate:
         }
 
     def exact_identity(self) -> Mapping[str, object]:
-        """The facts of the machine."""
-        return machine_identity(self.device)
+        """The facts of the machine, and whether kernels may serve that are only near their reference."""
+        return {**machine_identity(self.device), "near_kernels": settings().kernels == "fast"}
 
     def timing_label(self, arguments: Mapping[str, Any]) -> str:
         """The card with size, frames, steps and count."""
