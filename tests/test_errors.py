@@ -9,6 +9,7 @@ import pytest
 from restrike.errors import (
     RULES,
     Cancelled,
+    Conflict,
     Crashed,
     NotFound,
     Refused,
@@ -57,8 +58,8 @@ def test_a_class_outside_the_table_follows_its_parent_and_the_root_is_a_crash() 
 
 def test_exit_codes_differ_for_what_a_script_must_tell_apart() -> None:
     codes = {cls: rule.exit_code for cls, rule in RULES.items()}
-    assert codes[Refused] == codes[NotFound]
-    assert len(set(codes.values())) == len(codes) - 1
+    assert codes[Refused] == codes[NotFound] == codes[Conflict]
+    assert len(set(codes.values())) == len(codes) - 2
     assert 0 not in codes.values()
 
 

@@ -80,6 +80,10 @@ class Unknown(NotFound):
         super().__init__(f"unknown {kind} '{name}'{guess}{listed}{' ' + hint if hint else ''}")
 
 
+class Conflict(Refused):
+    """Things are not as the request takes them to be; ask anew and decide again."""
+
+
 class Shortfall(RestrikeError):
     """Memory, disk or time ran short; the same request may succeed with a larger budget."""
 
@@ -96,6 +100,7 @@ RULES: dict[type[RestrikeError], Rule] = {
     Crashed: Rule(retry=Retry.BOUNDED, exit_code=1, http_status=500),
     Refused: Rule(retry=Retry.NEVER, exit_code=2, http_status=422),
     NotFound: Rule(retry=Retry.NEVER, exit_code=2, http_status=404),
+    Conflict: Rule(retry=Retry.NEVER, exit_code=2, http_status=409),
     Shortfall: Rule(retry=Retry.NEW_BUDGET, exit_code=3, http_status=507),
     Cancelled: Rule(retry=Retry.NEVER, exit_code=4, http_status=499),
 }
