@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def own() -> Iterator[Engine]:
+def own() -> Engine:
     """An engine on the CPU with the card `digits`."""
     from restrike.engine.engine import Engine
 

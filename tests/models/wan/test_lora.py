@@ -38,7 +38,7 @@ def run(engine: Engine, folder: Path, *adapters: Adapter) -> Any:
 
 def merged_by_peft(folder: Path, files: list[tuple[Path, float]]) -> dict[str, Tensor]:
     """The transformer's weights after peft has merged the LoRAs, as the pipelines of diffusers do it."""
-    from diffusers import WanPipeline
+    from diffusers.pipelines.wan.pipeline_wan import WanPipeline
 
     pipeline = WanPipeline.from_pretrained(folder, torch_dtype=torch.float32)
     for number, (file, _) in enumerate(files):
