@@ -149,7 +149,9 @@ class Rounds:
             whole = batching.stacked([step.plan for step in steps])
             with steps[0].request.step_phase(whole):
                 captures = [step.request.capture for step in steps]
-                compiled = [step.request.compiled for step in steps]
+                # Pictures of one request share a forward: it is one to that request.
+                requests = {id(step.request): step.request for step in steps}.values()
+                compiled = [request.compiled for request in requests]
                 outputs = execute(whole, module, ExtensionMemory(extensions=()), captures, compiled)
             outputs = batching.rows(outputs, len(steps))
             seconds = time.perf_counter() - began
