@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from restrike.engine.capture.modes import checked_mode
-from restrike.mint.adoption.choice import cells_for, checked_cells
+from restrike.mint.adoption.choice import cells_for, cells_in_reach, checked_cells
 from restrike.settings import settings
 from restrike.store.store import Store
 from restrike.workflow.expansion import Machine
@@ -66,7 +66,10 @@ def open_session(
         workspace=Path(workspace) if workspace is not None else chosen.workspace,
         store=Store(Path(store) if store is not None else chosen.store, limit_bytes=chosen.store_limit_bytes),
         machine=Machine(
-            tasks=Tasks(tuple(map(Path, allow_code))), device=device or "auto", precision=precision
+            tasks=Tasks(tuple(map(Path, allow_code))),
+            device=device or "auto",
+            precision=precision,
+            cells_now=lambda: cells_in_reach(cells),
         ),
         make_engine=_maker(device, precision, checked_mode(capture), lambda: cells_for(cells, mint)),
     )

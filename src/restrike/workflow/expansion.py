@@ -33,13 +33,14 @@ class Machine:
     """What a workflow is expanded for: where it will run, and with which tasks.
 
     `precision` is a dtype by its torch name, None for each card's own; `weights_now` tells the weights of
-    a card there.
+    a card there, `cells_now` the keys of the compiled calls that may answer there.
     """
 
     tasks: Tasks
     device: str
     precision: str | None = None
     weights_now: Callable[[ModelCard], WeightStamp] = stamp_of
+    cells_now: Callable[[], tuple[str, ...]] = tuple
 
 
 def expand(

@@ -89,6 +89,7 @@ class Shared:
             precision=machine.precision,
             card=self._card,
             weights_now=machine.weights_now,
+            cells_now=machine.cells_now,
             note=lambda text: self.notices.setdefault(text),
         )
 

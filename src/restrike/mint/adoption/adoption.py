@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from torch import nn
 
+from restrike.endpoints.warm import WarmRow
 from restrike.engine.compiled.call import CompiledCall, Declared, identity_of
 from restrike.engine.compiled.table import Bound, form_of
 from restrike.engine.resident import ResidentCard
@@ -28,7 +29,7 @@ from restrike.mint.adoption.trial import tried
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.facts import Ingress, bounds
 from restrike.mint.cell.refusal import CellRefused
-from restrike.mint.plan import WarmRow, warm_plan
+from restrike.mint.plan import warm_plan
 from restrike.mint.proving import prove
 from restrike.mint.refusals import MintRefused, OutOfTolerance, Subject
 from restrike.mint.targets import resolve_targets

@@ -43,7 +43,7 @@ def cells_for(mode: str | None, mint: str | None) -> Cells | None:
     chosen, found = checked_cells(mode, mint), settings()
     root = found.store / "cells"
     is_asked = mode is not None or mint == BACKGROUND
-    if chosen == OFF or not (is_asked or found.cells or _has_any(root)):
+    if chosen == OFF or not (is_asked or found.cells or _kept(root)):
         return None
     from restrike.mint.adoption.cells import Cells
     from restrike.mint.store.store import CellStore
@@ -51,5 +51,10 @@ def cells_for(mode: str | None, mint: str | None) -> Cells | None:
     return Cells(CellStore(root), mode=chosen, asked=is_asked, tier=found.cells, mint=mint == BACKGROUND)
 
 
-def _has_any(root: Path) -> bool:
-    return next((root / "sealed").glob("*.cell"), None) is not None
+def cells_in_reach(mode: str | None) -> tuple[str, ...]:
+    """The keys of the cells that are kept here and may answer: what an exact match of results must know."""
+    return () if mode == OFF else _kept(settings().store / "cells")
+
+
+def _kept(root: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (root / "sealed").glob("*.cell")))

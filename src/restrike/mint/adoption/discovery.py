@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from restrike.cards.compile import Compile, CompileTarget
+from restrike.endpoints.warm import WarmRow
 from restrike.engine.resident import ResidentCard
 from restrike.errors import RestrikeError
 from restrike.keys import Digest, Key
@@ -19,7 +20,6 @@ from restrike.mint.cell.facts import Recipe
 from restrike.mint.cell.host import Host
 from restrike.mint.cell.refusal import CellRefused
 from restrike.mint.cell.verify import verify_host
-from restrike.mint.plan import WarmRow
 from restrike.mint.recipes.options import Value, options_of
 from restrike.mint.refusals import NotExportable, Subject
 from restrike.mint.store.moving import pull

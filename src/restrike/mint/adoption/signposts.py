@@ -21,7 +21,7 @@ from restrike.cards.deferred import Deferred
 from restrike.engine.resident import ResidentCard
 from restrike.engine.versions import versions
 from restrike.errors import RestrikeError
-from restrike.keys import Digest, Key, file_digest, folder_digest
+from restrike.keys import Digest, Key, Unkeyable, file_digest, folder_digest
 from restrike.mint.cell.facts import Stack, Target
 from restrike.store.files import swap_file
 
@@ -96,16 +96,21 @@ def call_key(
         "target": target,
         "options": dict(options),
     }
-    return Key("cell-signpost", _EPOCH, parts)
+    try:
+        return Key("cell-signpost", _EPOCH, parts)
+    except Unkeyable:
+        return None
 
 
-def _code_of(card: ModelCard) -> dict[str, str] | None:
-    """The digests of the folders with the code of its loops and components, and of what all models share."""
+def _code_of(card: ModelCard) -> dict[str, object] | None:
+    """What builds its loops and components, and the digests of the folders with that code and the loops'."""
     named = [*(part.load for part in card.components), *(loop.build for loop in card.loops)]
     if not all(isinstance(each, Deferred) for each in named):
         return None
-    modules = {each.target.partition(":")[0] for each in named if isinstance(each, Deferred)}
-    return {name: _folder_of(name) for name in sorted({*modules, "restrike.loops.contract"})}
+    made = [each for each in named if isinstance(each, Deferred)]
+    modules = {each.target.partition(":")[0] for each in made}
+    folders = {name: _folder_of(name) for name in sorted({*modules, "restrike.loops.contract"})}
+    return {"folders": folders, "built": [[each.target, list(each.arguments)] for each in made]}
 
 
 @cache

@@ -58,6 +58,7 @@ def build_generate(name: str, given: Mapping[str, Any], site: Site) -> Built | N
             precision=precision,
             adapters=stack,
             weights_now=site.weights_now,
+            cells_now=site.cells_now,
         ),
         arguments=arguments,
         gives=Yield(fields=CLIP_FIELDS, items=items),

@@ -36,13 +36,17 @@ ARGUMENTS = (*(part.name for part in fields(Request) if part.name not in _ELSEWH
 
 @dataclass(frozen=True, kw_only=True)
 class Generate:
-    """One card on one device, under adapters; `weights_now` is the identity of its weights where it runs."""
+    """One card on one device, under adapters.
+
+    `weights_now` is the identity of its weights where it runs, `cells_now` the compiled calls there.
+    """
 
     card: ModelCard
     device: str
     precision: str
     adapters: tuple[Adapter, ...] = ()
     weights_now: Callable[[ModelCard], WeightStamp] = stamp_of
+    cells_now: Callable[[], tuple[str, ...]] = tuple
 
     @property
     def label(self) -> str:
@@ -107,8 +111,12 @@ class Generate:
         }
 
     def exact_identity(self) -> Mapping[str, object]:
-        """The facts of the machine, and whether kernels may serve that are only near their reference."""
-        return {**machine_identity(self.device), "near_kernels": settings().kernels == "fast"}
+        """The facts of the machine, and what may serve there that is only near its reference."""
+        return {
+            **machine_identity(self.device),
+            "near_kernels": settings().kernels == "fast",
+            "cells": list(self.cells_now()),
+        }
 
     def timing_label(self, arguments: Mapping[str, Any]) -> str:
         """The card with size, frames, steps and count."""

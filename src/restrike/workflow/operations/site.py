@@ -21,8 +21,9 @@ class Site:
     """The step that an operation is built for: where its findings go, and what it may use.
 
     `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does; `weights_now`
-    tells the weights of a card where the step will run, and raises as `cards.identity.stamp_of` does; `note`
-    tells the person who runs the workflow something that is not wrong.
+    tells the weights of a card where the step will run, and raises as `cards.identity.stamp_of` does;
+    `cells_now` tells the keys of the compiled calls that may answer there; `note` tells the person who runs
+    the workflow something that is not wrong.
     """
 
     place: Place
@@ -32,6 +33,7 @@ class Site:
     precision: str | None
     card: Callable[[str], ModelCard]
     weights_now: Callable[[ModelCard], WeightStamp]
+    cells_now: Callable[[], tuple[str, ...]]
     note: Callable[[str], None]
 
     def at(self, *steps: str | int) -> Place:
