@@ -43,8 +43,11 @@ class PictureRun:
     memory: ExtensionMemory
     turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
     phase: Callable[[str], AbstractContextManager[Any]] = nullcontext
+    runs_ahead: bool = False
+    """Whether the model may run, to its result even, while its next step is planned."""
     _state: Any = field(default=None, init=False)
     _plan: StepPlan | None = field(default=None, init=False)
+    _taken: int = field(default=0, init=False)
     _ended: bool = field(default=False, init=False)
 
     def peek(self) -> StepPlan | None:
@@ -54,7 +57,9 @@ class PictureRun:
                 with self.phase(ENCODE), torch.inference_mode():
                     self._state = self.loop.init(self.context)
             if self._plan is None:
-                self._plan = self.loop.next(self._state)
+                ahead = self.phase(f"after step {self._taken}") if self.runs_ahead else nullcontext()
+                with ahead:
+                    self._plan = self.loop.next(self._state)
             return self._plan
 
     def take(self, outputs: Tensors, seconds: float) -> None:
@@ -65,6 +70,7 @@ class PictureRun:
         with self.turn, torch.inference_mode():
             self.loop.advance(self._state, outputs)
         self._plan = None
+        self._taken += 1
         self.memory.observe(plan, outputs, seconds)
         if self.memory.enough(plan, outputs):
             self._conclude()

@@ -217,6 +217,7 @@ class ReadyRequest:
             memory=ExtensionMemory(extensions=self.extensions),
             turn=self.resident.turn,
             phase=lambda name: self.resident.phase(Phase(name=name, form=form)),
+            runs_ahead=self.spec.opaque,
         )
 
     def _side_by_side(self, runs: list[PictureRun], made: _Made) -> RequestSteps:

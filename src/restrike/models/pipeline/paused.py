@@ -1,17 +1,20 @@
 """A call on a thread of its own that stands still at each stop until it is told to go on.
 
-The two threads take turns: one of them waits at any time, so nothing that they share needs a lock.
+The two threads take turns: one of them waits at any time, so nothing that they share needs a lock. Whatever
+watches the operations of the caller's thread (a meter of memory) watches those of the call too.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,15 @@ class PausedCall:
         self._body = body
         self._stop: Stop | BaseException | None = None
         self._abandoned = False
+        self._watcher: TorchDispatchMode | None = None
+        self._watched = ExitStack()
         self._may_run, self._has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         # Daemonic, so that a stream which nobody closed cannot keep the program from ending.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def go_on(self) -> Stop:
         """Let the call run to its next stop; raises what the call raised."""
+        self._watcher = _get_current_dispatch_mode()
         if self._thread.ident is None:
             self._thread.start()
         else:
@@ -70,11 +76,17 @@ class PausedCall:
 
     def pause(self, stop: Stop) -> None:
         """Called by the body: report a stop and stand still."""
+        self._watched.close()
         self._stop = stop
         self._has_stopped.release()
         self._may_run.acquire()
         if self._abandoned:
             raise _Abandoned
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._watcher is not None:
+            self._watched.enter_context(self._watcher)
 
     def abandon(self) -> None:
         """Unwind the call where it stands, or at its next stop; returns when its thread is gone."""
@@ -86,7 +98,8 @@ class PausedCall:
     def _run(self) -> None:
         # Gradient modes are a thread's own; no_grad is the mode that published pipelines run in.
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self._watched:
+                self._watch()
                 self._stop = Returned(self._body(self))
         except BaseException as error:
             self._stop = error
