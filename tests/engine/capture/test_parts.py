@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import types
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -52,6 +54,11 @@ DIFFERENT = {
     "step.keywords['end'] was 'a' and is now 'b'": (partial(print, end="a"), partial(print, end="b")),
     "step[0] was torch.float32 and is now torch.float16": ([torch.float32], [torch.float16]),
     "step{}[0] was '1' and is now '2'": ({1}, {2}),
+    "step was range(0, 2) and is now range(0, 3)": (range(2), range(3)),
+    f"step[0] was {np.float32(0.5)!r} and is": ([np.float32(0.5)], [np.float32(0.25)]),
+    "step[1]{}[0] was '2' and is now '3'": ([{1}, {2}], [{1}, {3}]),
+    "step[0] was 1 and is now 2": (deque([1]), deque([2])),
+    "step was b'": (np.ones(2), np.zeros(2)),
 }
 
 
@@ -65,7 +72,17 @@ def test_a_host_value_that_differs_is_named(told: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [float("nan"), [1, (2.0, "three")], Slotted(1.5), Called(), torch.ones(2), nn.Linear(2, 2), types, print],
+    [
+        float("nan"),
+        np.float32("nan"),
+        [1, (2.0, "three")],
+        Slotted(1.5),
+        Called(),
+        torch.ones(2),
+        nn.Linear(2, 2),
+        types,
+        print,
+    ],
 )
 def test_equal_host_values_are_no_difference(value: Any) -> None:
     assert changed(value, value) is None

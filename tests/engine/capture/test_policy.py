@@ -193,3 +193,31 @@ def test_sleep_and_wake_let_the_graphs_go() -> None:
     made = engine.generate("digits", SEVEN)
     assert made.capture.replays == 5
     assert torch.equal(made.picture.latent, want.picture.latent)  # pyright: ignore[reportArgumentType]
+
+
+def test_weights_synced_through_the_engine_keep_the_graphs_and_are_read_by_them() -> None:
+    engine, plain = capturing(CARD), Engine(device="cpu")
+    before = engine.generate("digits", SEVEN)
+    weights = engine.load("digits").component("transformer").state_dict()
+    fresh = {name: value * 1.25 for name, value in weights.items()}
+    for each in (engine, plain):
+        each.sync("digits", "transformer", fresh, 1)
+    after, want = engine.generate("digits", SEVEN), plain.generate("digits", SEVEN)
+    assert torch.equal(after.picture.latent, want.picture.latent)  # pyright: ignore[reportArgumentType]
+    assert not torch.equal(after.picture.latent, before.picture.latent)  # pyright: ignore[reportArgumentType]
+    assert after.capture.replays == 8
+    assert engine.load("digits").capturer.counters.evictions == {}
+
+
+def test_a_component_that_is_loaded_anew_has_new_graphs() -> None:
+    """Two cards in room for one: each is evicted for the other, and its graphs with it."""
+    engine = capturing(CARD)
+    other = replace(CARD, name="another")
+    want = engine.generate("digits", SEVEN)
+    engine.load(other).capturer = tape()
+    engine.load("digits").sleep()
+    engine.generate(other, SEVEN)
+    engine.load("digits").wake()
+    made = engine.generate("digits", SEVEN)
+    assert torch.equal(made.picture.latent, want.picture.latent)  # pyright: ignore[reportArgumentType]
+    assert made.capture.eager_breaks == {"warming": 1, "proving": 2}

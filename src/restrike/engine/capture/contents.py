@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 _TABLES = ("_modules", "_parameters", "_buffers", "_forward_pre_hooks", "_forward_hooks")
-_DTYPE, _NBYTES = attrgetter("dtype"), attrgetter("nbytes")
+_DTYPE, _NBYTES, _TRAINING = attrgetter("dtype"), attrgetter("nbytes"), itemgetter("training")
 
 Place = tuple[str, int, int, torch.Size, tuple[int, ...], torch.dtype]
 """A tensor's qualified name, address, storage size in bytes, shape, stride and dtype."""
@@ -59,7 +60,7 @@ class _Seen:
     attributes: tuple[dict[str, Any], ...]
     full: tuple[dict[str, Any], ...]
     empty: tuple[dict[str, Any], ...]
-    held: list[list[int]]
+    held: tuple[list[int], list[int]]
     around: tuple[Hashable, ...]
     tensors: tuple[Tensor, ...]
     layouts: tuple[list[Any], ...]
@@ -132,14 +133,15 @@ def _plain(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield from _plain(f"{name}.{inner}", getattr(tensor, inner))
 
 
-def _held(tables: tuple[dict[str, Any], ...]) -> list[list[int]]:
-    return [list(map(id, table.values())) for table in tables]
+def _held(tables: tuple[dict[str, Any], ...]) -> tuple[list[int], list[int]]:
+    """What lies in the tables, by identity, and how many in each."""
+    return list(map(id, chain.from_iterable(map(dict.values, tables)))), list(map(len, tables))
 
 
 def _around(attributes: tuple[dict[str, Any], ...]) -> tuple[Hashable, ...]:
     """Training mode, and a forward set on the instance, as libraries do that wrap one."""
     wrapped = [id(own["forward"]) for own in attributes if "forward" in own]
-    return (*[own["training"] for own in attributes], *wrapped)
+    return (*map(_TRAINING, attributes), *wrapped)
 
 
 def _layouts(tensors: tuple[Tensor, ...]) -> tuple[list[Any], ...]:

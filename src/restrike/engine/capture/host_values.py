@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from restrike.engine.kernels.selection import Op
 
 MOST_OBJECTS = 512
+MOST_ARRAY_BYTES = 4096
 Parts = Callable[[Any], Iterable[tuple[str, Any]]]
 Trail = tuple[Any, str] | None
 """The trail of the holder, and the last part of the path; written out only when it has to be told."""
@@ -55,7 +59,8 @@ class HostValues:
 
     def _read(self, roots: Mapping[str, Any]) -> None:
         waiting: list[tuple[Trail, str, Any]] = [(None, name, root) for name, root in roots.items()]
-        seen: set[int] = set()
+        # Kept, so that no identity is given away twice during the look.
+        seen: dict[int, Any] = {}
         while waiting:
             above, part, value = waiting.pop()
             parts = _parts_of(value.__class__)
@@ -65,7 +70,7 @@ class HostValues:
                 self._values.append(_distinct(value))
                 self._row.append(self._values[-1])
             elif parts is not _nothing and id(value) not in seen:
-                seen.add(id(value))
+                seen[id(value)] = value
                 self._row.append(value.__class__)
                 trail = (above, part)
                 if len(seen) > MOST_OBJECTS:
@@ -88,17 +93,20 @@ def _distinct(value: Any) -> Hashable:
     # 1, True and 1.0 are equal, and so are 0.0 and -0.0, while NaN is not: none of that fits here.
     if value.__class__ is str or value is None:
         return value
-    return (value.__class__, value.hex() if isinstance(value, float) else value)
+    if isinstance(value, Number) and not isinstance(value, int):
+        return (value.__class__, repr(value))
+    return (value.__class__, value)
 
 
 def _shown(value: Hashable) -> str:
     if isinstance(value, tuple):
         kind, held = value
-        return repr(float.fromhex(held) if issubclass(kind, float) else held)
+        return held if issubclass(kind, Number) and isinstance(held, str) else repr(held)
     return repr(value)
 
 
-_PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, Enum, torch.dtype, torch.device)
+# NumPy's scalars are numbers too.
+_PLAIN = (Number, str, bytes, range, slice, types.NoneType, Enum, torch.dtype, torch.device)
 # Tensors are judged by the operations that read them, modules by their own attributes; an op chooses its
 # kernel once a process, which the runs before a capture have it do.
 _OPAQUE = (Tensor, nn.Module, Op, type, types.ModuleType, types.BuiltinFunctionType, torch.Generator)
@@ -169,6 +177,11 @@ def _of_sequence(value: Any) -> list[tuple[str, Any]]:
     return [(f"[{index}]", held) for index, held in enumerate(value)]
 
 
+def _of_array(value: Any) -> list[tuple[str, Any]]:
+    # A larger one comes into a step as a tensor from outside, which inspection finds.
+    return [("", value.tobytes()), (" shape", value.shape)] if value.nbytes <= MOST_ARRAY_BYTES else []
+
+
 def _of_set(value: Any) -> list[tuple[str, Any]]:
     return [("{}", tuple(sorted(map(repr, value))))]
 
@@ -178,6 +191,7 @@ _KINDS: tuple[tuple[Any, Parts], ...] = (
     (types.MethodType, _of_method),
     (functools.partial, _of_partial),
     (Mapping, _of_mapping),
-    ((tuple, list), _of_sequence),
+    ((tuple, list, deque), _of_sequence),
+    (np.ndarray, _of_array),
     ((set, frozenset), _of_set),
 )
