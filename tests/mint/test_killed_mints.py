@@ -56,10 +56,10 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 120.0) -> None:
 @pytest.mark.parametrize(
     ("card", "phase"),
     [
-        ("loaderdies", "load"),
+        pytest.param("loaderdies", "load", marks=pytest.mark.slow),
         ("killedwarm", "warmup_forward"),
-        ("killedtracing", "trace_graph"),
-        ("killedproving", "prove"),
+        pytest.param("killedtracing", "trace_graph", marks=pytest.mark.slow),
+        pytest.param("killedproving", "prove", marks=pytest.mark.slow),
     ],
 )
 def test_a_child_that_dies_by_a_signal_leaves_a_report_with_its_phase_and_is_tried_once_more(
@@ -89,6 +89,7 @@ def test_a_child_that_is_killed_while_it_compiles_keeps_its_finished_phases_and_
     assert len(bench.store.cells()) == 1
 
 
+@pytest.mark.slow
 def test_the_child_goes_with_a_parent_that_is_killed_and_the_next_mint_lands(bench: Bench) -> None:
     request = bench.request("sleeps")
     script = (
@@ -112,6 +113,7 @@ def test_the_child_goes_with_a_parent_that_is_killed_and_the_next_mint_lands(ben
     assert bench.mint("plain", keys_only=True).report.ending.outcome == "ok"
 
 
+@pytest.mark.slow
 def test_a_child_that_sleeps_is_ended_and_one_that_works_longer_than_the_window_is_not(bench: Bench) -> None:
     made = bench.mint("sleeps", stalled_s=2.0)
     assert (made.report.ending.outcome, made.report.phase) == ("crashed", "warmup_forward")
@@ -120,6 +122,7 @@ def test_a_child_that_sleeps_is_ended_and_one_that_works_longer_than_the_window_
     assert works.ending.outcome == "ok"
 
 
+@pytest.mark.slow
 def test_a_child_whose_seconds_are_spent_is_ended_and_tried_once_more_with_twice_as_many(
     bench: Bench,
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from restrike.keys import Digest
 from restrike.mint.cell.host import this_host
 from restrike.mint.events import MintPhase
@@ -14,7 +16,7 @@ from restrike.mint.parent import Minted
 from restrike.mint.request import read_request
 from restrike.mint.second_process import adopt_in_second_process
 
-from .children import Bench
+from .children import RECIPES, Bench
 
 ENTRY_PHASES = ["trace_graph", "compile", "seal", "prove", "publish"]
 
@@ -111,14 +113,17 @@ def test_keys_alone_are_made_without_compiling_and_are_those_of_the_mint(
     assert not bench.store.cells()
 
 
-def test_a_range_of_batches_is_one_cell_that_is_proved_at_both_ends(bench: Bench) -> None:
-    report = bench.mint("ranged").report
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_range_of_batches_is_one_cell_that_is_proved_at_both_ends(bench: Bench, recipe: str) -> None:
+    report = bench.mint("ranged", recipe).report
     (landed,) = report.landed
     assert report.ending.outcome == "ok"
     _, manifest = bench.store.look(Digest(landed.key))
     assert {tensor.shape[0] for tensor in manifest.facts.ingress.tensors} == {(2, 6)}
 
 
+@pytest.mark.slow
 def test_a_cell_is_signed_by_the_key_that_was_named(bench: Bench) -> None:
     bench.store.ring.new("release")
     (landed,) = bench.mint("plain", sign="release").report.landed

@@ -107,6 +107,7 @@ def test_a_target_of_another_machine_cannot_be_armed(bench: Bench, recipe: str) 
     assert verdict(report) == ("refused", "CannotArm", "load")
 
 
+@pytest.mark.slow
 def test_a_forward_that_holds_more_than_the_budget_is_a_shortfall_and_tried_once_more_with_twice_as_much(
     bench: Bench,
 ) -> None:
@@ -139,6 +140,7 @@ def test_an_answer_out_of_tolerance_is_refused_in_its_phase_and_never_published(
     assert not bench.store.cells()
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_a_crash_of_that_phase(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
