@@ -1,0 +1,125 @@
+"""Opens a server's database: SQLite in a file, or PostgreSQL by its address; brings its tables up to date.
+
+Every write is one transaction that is on the disk when it returns. No rule of the queue lives here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from restrike.errors import Crashed, Refused, Shortfall
+
+BUSY_TIMEOUT_S = 30
+# Any constant will do, as long as all servers of a database use it: it orders those who write events.
+_WRITERS = 8420
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def sqlite_url(path: Path) -> str:
+    """The address of a SQLite file."""
+    return f"sqlite:///{path}"
+
+
+class Database:
+    """One database, shared by the server's process and its workers."""
+
+    def __init__(self, url: str) -> None:
+        """Opens nothing yet; raises Refused for an address that is none."""
+        try:
+            self._engine = _engine(url)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            raise Refused(
+                f"database '{_shown(url)}': {error}; give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+            ) from error
+        self.shown = _shown(url)
+        """The address without its password."""
+        self.is_sqlite = self._engine.dialect.name == "sqlite"
+
+    def migrate(self) -> None:
+        """Make the tables, or bring those of an older version up to date.
+
+        Raises:
+            Refused: the database cannot be opened, or was made by a later version.
+        """
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
+        with self._translated(), self._engine.connect() as connection:
+            self._lock_out_writers(connection)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that sees what was committed."""
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that no other writer comes between, so that events are read in their order."""
+        with self._translated(), self._engine.connect() as connection:
+            self._lock_out_writers(connection)
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def _lock_out_writers(self, connection: Connection) -> None:
+        if self.is_sqlite:
+            connection.execute(text("BEGIN IMMEDIATE"))
+        else:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _WRITERS})
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Give a database's failures their place in the failure tree."""
+        try:
+            yield
+        except DBAPIError as error:
+            reason = " ".join(str(error.orig).split())
+            code = getattr(error.orig, "sqlite_errorname", "")
+            if code in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR", "SQLITE_NOMEM"):
+                raise Shortfall(f"database '{self.shown}': {reason}") from error
+            if code in ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOTADB"):
+                raise Refused(f"database '{self.shown}': {reason}") from error
+            raise Crashed(f"database '{self.shown}': {reason}") from error
+
+
+def _engine(url: str) -> Engine:
+    address = make_url(url)
+    if address.get_backend_name() != "sqlite":
+        return create_engine(address, pool_pre_ping=True)
+    engine = create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: object, _record: object) -> None:
+        connection.isolation_level = None  # type: ignore[attr-defined]  # transactions are begun by hand
+        cursor = connection.cursor()  # type: ignore[attr-defined]
+        cursor.execute("PRAGMA journal_mode = WAL")
+        # A job that was accepted survives a power cut, not only a kill.
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    return engine
+
+
+def _shown(url: str) -> str:
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url

@@ -1,0 +1,284 @@
+"""The queue: accepts jobs, gives them to workers, and takes their word on how they ended.
+
+Every change of a state is a compare-and-set within one transaction that also writes its event, so nothing
+is accepted without being kept and nothing ends twice. It starts no process and runs no job.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from restrike.errors import Conflict, NotFound, Refused
+from restrike.keys import digest
+from restrike.server.database.connect import Database
+from restrike.server.database.schema import events, jobs
+from restrike.server.jobs.model import Failure, Job, JobState, Outcome, Submission, WorkerFacts
+from restrike.server.jobs.rows import event_row, failure_text, job_of, text_of
+from restrike.server.jobs.switches import Switches
+from restrike.server.routing import choose
+
+KILLS_LIMIT = 3
+"""A job that took this many workers with it is not given to another."""
+_LOOKED_AT = 64
+_WAITING = (jobs.c.priority.desc(), jobs.c.position)
+
+
+class Queue:
+    """The jobs of one database; any number of processes may use it at once."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        self._switches = Switches(database)
+
+    def submit(self, asked: Submission) -> Job:
+        """Accept a job: when this returns, it survives the death of any process.
+
+        The same client id with the same body gives the job that was accepted before.
+
+        Raises:
+            Conflict: the client id was used for another body.
+            Refused: the server is draining.
+        """
+        body = {"kind": asked.kind, "body": asked.body}
+        body_digest = str(digest("job", "1", [str(asked.kind), text_of(asked.body)]))
+        with self._database.write() as connection:
+            earlier = self._by_client_id(connection, asked)
+            if earlier is not None:
+                if earlier.body_digest != body_digest:
+                    raise Conflict(
+                        f"client id '{asked.client_id}' was used for another job, {earlier.id}; use a new one"
+                    )
+                return earlier
+            if self._switches.is_draining(connection):
+                raise Refused("the server is draining and takes no more jobs; submit again later")
+            now = self._clock()
+            row = {
+                "id": f"job-{secrets.token_hex(8)}",
+                "client_id": asked.client_id,
+                "workspace": asked.workspace,
+                "kind": str(asked.kind),
+                "body": text_of(body["body"]),
+                "body_digest": body_digest,
+                "label": asked.label,
+                "needs": text_of(list(asked.needs)),
+                "need_bytes": asked.need_bytes,
+                "state": str(JobState.QUEUED),
+                "priority": asked.priority,
+                "position": now,
+                "created": now,
+                "attempt": 0,
+                "kills": 0,
+                "cancel_requested": False,
+                "why": "",
+                "record": "{}",
+            }
+            connection.execute(insert(jobs).values(row))
+            self._tell(connection, row["id"], "state", {"state": JobState.QUEUED})
+            return self._job(connection, row["id"])
+
+    def _by_client_id(self, connection: Connection, asked: Submission) -> Job | None:
+        if asked.client_id is None:
+            return None
+        found = connection.execute(
+            select(jobs).where(jobs.c.workspace == asked.workspace, jobs.c.client_id == asked.client_id)
+        ).one_or_none()
+        return None if found is None else job_of(found)
+
+    def job(self, name: str) -> Job:
+        """A job by its id; raises NotFound: an unknown id is unknown, not done."""
+        with self._database.read() as connection:
+            return self._job(connection, name)
+
+    def _job(self, connection: Connection, name: str) -> Job:
+        row = connection.execute(select(jobs).where(jobs.c.id == name)).one_or_none()
+        if row is None:
+            raise NotFound(f"no job '{name}'")
+        return job_of(row)
+
+    def claim(self, worker: WorkerFacts, others: tuple[WorkerFacts, ...] = ()) -> Job | None:
+        """The next job for a worker, now running in its name; None when nothing waits for it."""
+        with self._database.write() as connection:
+            if self._switches.is_paused(connection):
+                return None
+            waiting = connection.execute(
+                select(jobs).where(jobs.c.state == JobState.QUEUED).order_by(*_WAITING).limit(_LOOKED_AT)
+            )
+            now = self._clock()
+            choice = choose([job_of(row) for row in waiting], worker, others, now)
+            if choice is None:
+                return None
+            job = choice.job
+            changes = {
+                "attempt": job.attempt + 1,
+                "started": now,
+                "worker": worker.id,
+                "device": worker.device,
+                "why": choice.why,
+            }
+            self._move(
+                connection, job, JobState.RUNNING, changes, {"device": worker.device, "why": choice.why}
+            )
+            return self._job(connection, job.id)
+
+    def finish(self, name: str, attempt: int, outcome: Outcome) -> bool:
+        """Take a worker's word on its attempt; False when the job is no longer that worker's."""
+        with self._database.write() as connection:
+            job = self._job(connection, name)
+            if job.state is not JobState.RUNNING or job.attempt != attempt:
+                return False
+            changes = {
+                "ended": self._clock(),
+                "failure": failure_text(outcome.failure),
+                "run": outcome.run or job.run,
+                "record": text_of(dict(job.record) | dict(outcome.record)),
+            }
+            self._move(connection, job, outcome.state, changes, _told(outcome.failure))
+            return True
+
+    def began(self, name: str, attempt: int, run: str) -> None:
+        """Note the run folder of an attempt, in which a later attempt goes on."""
+        with self._database.write() as connection:
+            connection.execute(
+                update(jobs).where(jobs.c.id == name, jobs.c.attempt == attempt).values(run=run)
+            )
+
+    def tell(self, name: str, kind: str, data: Mapping[str, Any]) -> None:
+        """Note that something happened to a job."""
+        with self._database.write() as connection:
+            self._tell(connection, name, kind, data)
+
+    def cancel(self, name: str) -> Job:
+        """Ask a job to stop: one that waits is cancelled now, one that runs at its next step.
+
+        A job that has ended stays as it is. Raises NotFound.
+        """
+        with self._database.write() as connection:
+            job = self._job(connection, name)
+            if job.state is JobState.QUEUED:
+                self._move(connection, job, JobState.CANCELLED, {"ended": self._clock()}, {})
+            elif job.state is JobState.RUNNING and not job.cancel_requested:
+                connection.execute(update(jobs).where(jobs.c.id == name).values(cancel_requested=True))
+                self._tell(connection, name, "cancelling", {})
+            return self._job(connection, name)
+
+    def cancel_requested(self, name: str, attempt: int) -> bool:
+        """Whether an attempt should stop; also when the job is no longer its."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                select(jobs.c.cancel_requested, jobs.c.attempt, jobs.c.state).where(jobs.c.id == name)
+            ).one_or_none()
+        return row is None or row.cancel_requested or row.attempt != attempt or row.state != JobState.RUNNING
+
+    def orphaned(self, name: str, attempt: int, reason: str, *, killed: bool = True) -> Job | None:
+        """The worker of an attempt is gone: its job waits again, or is set aside after too many deaths.
+
+        `killed` says that the worker died of the job, as far as anyone can tell. None when the attempt had
+        ended before.
+        """
+        with self._database.write() as connection:
+            job = self._job(connection, name)
+            if job.state is not JobState.RUNNING or job.attempt != attempt:
+                return None
+            kills = job.kills + int(killed)
+            self._again_or_aside(connection, job, kills, reason)
+            return self._job(connection, name)
+
+    def _again_or_aside(self, connection: Connection, job: Job, kills: int, reason: str) -> None:
+        told = {"reason": reason}
+        if job.cancel_requested:
+            self._move(connection, job, JobState.CANCELLED, {"ended": self._clock(), "kills": kills}, told)
+        elif kills >= KILLS_LIMIT:
+            failure = Failure(
+                kind="Crashed",
+                reason=f"its worker died {kills} times, the last time so: {reason}",
+                remedy="look at the log of the worker; rerun the job when the cause is mended",
+            )
+            changes = {"ended": self._clock(), "kills": kills, "failure": failure_text(failure)}
+            self._move(connection, job, JobState.QUARANTINED, changes, _told(failure))
+        else:
+            self._move(connection, job, JobState.QUEUED, {"kills": kills, "worker": None}, told)
+
+    def rerun(self, name: str, *, seed: int | None = None) -> Job:
+        """Submit the body of an ended job once more, with its seed or a new one. Raises NotFound."""
+        job = self.job(name)
+        body = dict(job.body) | ({} if seed is None else {"seed": seed})
+        return self.submit(
+            Submission(
+                kind=job.kind,
+                body=body,
+                workspace=job.workspace,
+                priority=job.priority,
+                needs=job.needs,
+                need_bytes=job.need_bytes,
+                label=job.label,
+            )
+        )
+
+    def move(self, name: str, *, priority: int | None = None, before: str | None = None) -> Job:
+        """Change where a waiting job stands: its priority, or right before another waiting job.
+
+        Raises:
+            NotFound: one of them does not exist.
+            Conflict: one of them does not wait any more.
+        """
+        with self._database.write() as connection:
+            job = self._waiting(connection, name)
+            values: dict[str, Any] = {} if priority is None else {"priority": priority}
+            if before is not None:
+                other = self._waiting(connection, before)
+                ahead = connection.execute(
+                    select(func.max(jobs.c.position)).where(
+                        jobs.c.state == JobState.QUEUED,
+                        jobs.c.priority == other.priority,
+                        jobs.c.position < other.position,
+                        jobs.c.id != job.id,
+                    )
+                ).scalar_one()
+                low = other.position - 1.0 if ahead is None else ahead
+                values |= {"priority": other.priority, "position": (low + other.position) / 2}
+            connection.execute(update(jobs).where(jobs.c.id == name).values(**values))
+            self._tell(connection, name, "moved", values)
+            return self._job(connection, name)
+
+    def _waiting(self, connection: Connection, name: str) -> Job:
+        job = self._job(connection, name)
+        if job.state is not JobState.QUEUED:
+            raise Conflict(f"job '{name}' does not wait any more, it is {job.state}")
+        return job
+
+    def _move(
+        self,
+        connection: Connection,
+        job: Job,
+        state: JobState,
+        changes: Mapping[str, Any],
+        told: Mapping[str, Any],
+    ) -> None:
+        """The one place where a state changes: only from the state and attempt that were looked at."""
+        done = connection.execute(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.state == job.state, jobs.c.attempt == job.attempt)
+            .values(state=str(state), **changes)
+        )
+        if done.rowcount != 1:
+            raise Conflict(f"job '{job.id}' changed meanwhile")
+        self._tell(connection, job.id, "state", {"state": state, **told})
+
+    def _tell(self, connection: Connection, name: str, kind: str, data: Mapping[str, Any]) -> None:
+        try:
+            connection.execute(insert(events).values(event_row(name, kind, data, self._clock())))
+        except IntegrityError as error:
+            raise NotFound(f"no job '{name}'") from error
+
+
+def _told(failure: Failure | None) -> dict[str, Any]:
+    if failure is None:
+        return {}
+    return {"class": failure.kind, "reason": failure.reason, "step": failure.step, "remedy": failure.remedy}
