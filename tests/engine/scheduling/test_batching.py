@@ -267,6 +267,24 @@ class TestFailure:
         # After the one that fails is gone, the others share their forwards again.
         assert dict(metrics.forwards) == {1: 2, 2: 3}
 
+    def test_pictures_that_all_fail_end_their_request_once_and_no_other(self, engine: Engine) -> None:
+        batched = Engine(device="cpu", batch_limit=4)
+        ((_, bad), (_, good)) = requests(2, guidance_mode="none")
+        text = plans_of(batched, [bad])[0].inputs["cond.text"]
+
+        def hook(module: Any, inputs: tuple[Tensor, ...]) -> None:
+            if any(torch.allclose(row, text[0]) for value in inputs if value.ndim == 3 for row in value):
+                raise ValueError("not this prompt")
+
+        handle = batched.load("digits").component("transformer").register_forward_pre_hook(hook)
+        asked = [("digits", replace(bad, items=(0, 1, 2))), ("digits", good)]
+        failed, made = batched.generate_interleaved(asked)
+        handle.remove()
+        assert isinstance(failed.error, Crashed)
+        alone = engine.generate("digits", good).picture.latent
+        assert alone is not None
+        assert distance(latents([made])[0], alone) <= TOLERANCE
+
     def test_one_that_fails_to_take_its_row_fails_alone(self, engine: Engine) -> None:
         card = watched(Counter(), failing_at(2, ValueError("broken"), item=7))
         asked = [

@@ -6,7 +6,7 @@ It holds requests at their boundaries and has executed what they planned; it nev
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,12 +116,12 @@ class Rounds:
         return batching.groups(places, signatures, self._batch_limit)
 
     def _run_group(self, group: list[tuple[_Member, int]]) -> Generator[Happened, None, None]:
-        # Another picture of the same request may have failed in this very round.
+        # Another picture of the same request may have failed in an earlier group of this round.
         places = [(member, index) for member, index in group if member.ready]
         for (member, index), result in self._results(places):
             if isinstance(result, Exception):
                 yield from self._failed(member, result)
-            elif member.ready:
+            else:
                 member.done[index] = result
         for member in dict.fromkeys(member for member, _ in places):
             if member.ready and len(member.done) == len(member.ready):
@@ -131,15 +131,20 @@ class Rounds:
 
     def _results(
         self, places: list[tuple[_Member, int]]
-    ) -> Iterable[tuple[tuple[_Member, int], StepDone | Exception]]:
+    ) -> Iterator[tuple[tuple[_Member, int], StepDone | Exception]]:
         steps = [member.ready[index] for member, index in places]
         if len(steps) > 1:
             try:
-                return list(zip(places, self._together(steps), strict=True))
+                together = self._together(steps)
             except Exception:
                 # Whose fault it is shows when each runs alone; so it costs nobody else anything.
                 self._tally.alone_again(len(steps))
-        return ((place, self._alone(step)) for place, step in zip(places, steps, strict=True))
+            else:
+                yield from zip(places, together, strict=True)
+                return
+        for (member, index), step in zip(places, steps, strict=True):
+            if member.ready:  # no other picture of its request has failed
+                yield (member, index), self._alone(step)
 
     def _together(self, steps: list[PlannedStep]) -> list[StepDone]:
         run, plan = steps[0].run, steps[0].plan
