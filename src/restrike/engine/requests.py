@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from restrike.cards.card import LoopSpec
@@ -33,7 +34,7 @@ from restrike.engine.events import (
 )
 from restrike.engine.extensions import Extension, ExtensionMemory, Observer, intercepting
 from restrike.engine.kernels.ops import STEP_OPS
-from restrike.engine.memory.peaks import Phase, form_of, step_phase
+from restrike.engine.memory.peaks import Form, Phase, form_of, step_phase
 from restrike.engine.pictures import PictureRun
 from restrike.engine.resident import ResidentCard
 from restrike.engine.result import Generation, Picture
@@ -148,7 +149,12 @@ class ReadyRequest:
 
     def step_phase(self, plan: StepPlan) -> AbstractContextManager[None]:
         """What is entered around a step of this request, or of several as one, under the device's turn."""
-        return self.resident.phase(step_phase(form_of(self.spec, self.arguments), plan))
+        return self.resident.phase(step_phase(self.form, plan))
+
+    @cached_property
+    def form(self) -> Form:
+        """What it has in common with requests that need as much memory."""
+        return form_of(self.spec, self.arguments)
 
     def started(self) -> Started:
         """Its first event."""
@@ -201,7 +207,6 @@ class ReadyRequest:
 
     def _run(self, item: int, shared: dict[str, Any]) -> PictureRun:
         self.cancellation.check()
-        form = form_of(self.spec, self.arguments)
         return PictureRun(
             loop=self.resident.loop(self.spec),
             context=LoopContext(
@@ -216,7 +221,7 @@ class ReadyRequest:
             ),
             memory=ExtensionMemory(extensions=self.extensions),
             turn=self.resident.turn,
-            phase=lambda name: self.resident.phase(Phase(name=name, form=form)),
+            phase=lambda name: self.resident.phase(Phase(name=name, form=self.form)),
             runs_ahead=self.spec.opaque,
         )
 

@@ -49,7 +49,7 @@ class Phase:
 
 def step_phase(form: Form, plan: StepPlan) -> Phase:
     """The phase of a planned step, be it of one request or of several as one."""
-    shapes = tuple((name, tuple(value.shape), value.dtype) for name, value in plan.inputs.items())
+    shapes = tuple([(name, value.shape, value.dtype) for name, value in plan.inputs.items()])
     latent = plan.inputs.get("latent")
     batch = 1 if latent is None else latent.shape[0]
     return Phase(name=STEP, form=form, shapes=(plan.structure, shapes), batch=batch)
