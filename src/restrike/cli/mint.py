@@ -12,9 +12,11 @@ import typer
 from restrike.cli import verbs
 
 if TYPE_CHECKING:
+    from restrike.cards.card import ModelCard
+    from restrike.mint.cell.facts import Recipe
     from restrike.mint.parent import Minted
     from restrike.mint.report import MintReport
-    from restrike.mint.request import MintRequest
+    from restrike.mint.request import EndpointUse, MintRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,15 @@ class Options:
     """The options of `restrike mint`."""
 
     card: Annotated[
-        str, typer.Argument(metavar="[CARD]", help="A card, a checkpoint folder or a hub id.")
+        str,
+        typer.Argument(
+            metavar="[CARD]", help="A card, a checkpoint folder, a hub id, or an endpoint, FILE.py:NAME."
+        ),
     ] = ""
+    slot: Annotated[
+        list[str],
+        typer.Option("--slot", metavar="NAME=CARD", help="The model in an endpoint's slot; repeatable."),
+    ] = field(default_factory=list)
     recipe: Annotated[
         str, typer.Option(metavar="aot|dynamo", help="A portable package, or torch.compile's own caches.")
     ] = "aot"
@@ -76,8 +85,7 @@ def mint(options: Options) -> None:
 
 
 def _request(options: Options) -> MintRequest:
-    from restrike.cards import registry
-    from restrike.errors import Refused, Unknown
+    from restrike.errors import Refused
     from restrike.mint.cell.host import parse_target
     from restrike.mint.request import Budget, MintRequest, slot_of
     from restrike.mint.scratch import new_scratch
@@ -85,21 +93,22 @@ def _request(options: Options) -> MintRequest:
 
     if not options.card:
         raise Refused("no card is named; restrike cards lists those that are installed")
-    if options.recipe not in ("aot", "dynamo"):
-        raise Unknown("recipe", options.recipe, ("aot", "dynamo"))
+    recipe = _recipe(options)
     memory = options.budget_memory
     root = settings().store / "cells"
     if options.budget_seconds is not None and options.budget_seconds <= 0:
         raise Refused(f"--budget-seconds {options.budget_seconds} is not above 0")
+    meant = _meant(options)
     return MintRequest(
-        slot=slot_of(registry.find(options.card)),
-        recipe=options.recipe,
+        slot=slot_of(meant.card),
+        endpoint=meant.endpoint,
+        recipe=recipe,
         target=parse_target(options.target),
         store=str(root),
         scratch=str(new_scratch(root / "mints")),
         precision=options.precision,
         shapes=tuple(name for given in options.shapes for name in given.split(",")),
-        targets=tuple(options.only),
+        targets=meant.targets,
         sign=options.sign,
         keys_only=options.dry_run,
         budget=Budget(
@@ -108,6 +117,53 @@ def _request(options: Options) -> MintRequest:
             threads=_threads(),
         ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Meant:
+    """The card to compile, its targets (none: all), and the endpoint whose calls are meant, if one is."""
+
+    card: ModelCard
+    targets: tuple[str, ...]
+    endpoint: EndpointUse | None = None
+
+
+def _meant(options: Options) -> _Meant:
+    """What the argument and `--slot` mean; raises what `restrike.endpoints` raises of them."""
+    from restrike.cards import registry
+    from restrike.cli.endpoints import slots_of
+    from restrike.endpoints.discovery import look_at
+    from restrike.endpoints.places import find_place
+    from restrike.endpoints.slots import fill
+    from restrike.errors import Refused
+    from restrike.mint.refusals import NothingDeclared, Subject
+    from restrike.mint.request import EndpointUse
+
+    place, slots = find_place(options.card), slots_of(options.slot)
+    if place is None:
+        if slots:
+            raise Refused(f"'{options.card}' is no endpoint and has no slots; leave --slot out")
+        return _Meant(card=registry.find(options.card), targets=tuple(options.only))
+    endpoint = look_at(place).meant()
+    cards = fill(endpoint, slots)
+    if endpoint.compiled is None or endpoint.compiled_slot is None:
+        raise NothingDeclared(Subject(card=endpoint.name, recipe=_recipe(options)))
+    # The child works elsewhere: folders and files are found from there by their whole paths.
+    whole = {name: str(Path(text).resolve()) if Path(text).is_dir() else text for name, text in slots.items()}
+    ref = f"{place.file}:{endpoint.name}" if options.card.partition(":")[0].endswith(".py") else options.card
+    return _Meant(
+        card=cards[endpoint.compiled_slot],
+        targets=tuple(options.only) or endpoint.compiled.targets,
+        endpoint=EndpointUse(ref=ref, slots=whole),
+    )
+
+
+def _recipe(options: Options) -> Recipe:
+    from restrike.errors import Unknown
+
+    if options.recipe not in ("aot", "dynamo"):
+        raise Unknown("recipe", options.recipe, ("aot", "dynamo"))
+    return options.recipe
 
 
 def _threads() -> int:

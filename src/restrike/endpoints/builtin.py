@@ -17,8 +17,8 @@ from restrike.endpoints.saving import Saved
 SLOT = "pipeline"
 
 
-def endpoint_of(card: ModelCard, shapes: tuple[ShapeClass, ...] | None = None) -> Endpoint:
-    """The card as an endpoint; its plan is a payload for each of `shapes`, by default those it declares."""
+def endpoint_of(card: ModelCard) -> Endpoint:
+    """The card as an endpoint; its plan is a payload for each shape class that it declares."""
     payload = _payload_of(card)
 
     def generate(ctx: Context, payload: Any) -> list[Saved]:
@@ -33,8 +33,8 @@ def endpoint_of(card: ModelCard, shapes: tuple[ShapeClass, ...] | None = None) -
     generate.__doc__ = card.description
     compiled = None
     if card.compile is not None:
-        chosen = card.compile.shapes if shapes is None else shapes
-        compiled = Compiled(slot=SLOT, rows=tuple(_row(card, shape) for shape in chosen))
+        rows = tuple(_row(card, shape) for shape in card.compile.shapes)
+        compiled = Compiled(slot=SLOT, rows=rows)
     return Endpoint(name=card.name, target=generate, slots={SLOT: Slot()}, compiled=compiled)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from restrike.engine.requests import Cancellation
     from restrike.engine.result import Generation, Picture
     from restrike.media import Provenance
 
@@ -42,14 +41,14 @@ class Context:
         slots: Mapping[str, SlotModel],
         seed: int,
         files: Files,
-        cancellation: Cancellation,
+        check: Callable[[], None],
         watch: Callable[[object], None],
         provenance: Callable[[], Provenance],
     ) -> None:
         self.slots: Mapping[str, SlotModel] = MappingProxyType(dict(slots))
         self.seed = seed
         self.notices: list[str] = []
-        self._files, self._cancellation, self._watch = files, cancellation, watch
+        self._files, self._check, self._watch = files, check, watch
         self._provenance = provenance
         self._fraction = 0.0
 
@@ -62,7 +61,7 @@ class Context:
 
     def check(self) -> None:
         """Raise Cancelled once the request was cancelled; for long work of a handler's own."""
-        self._cancellation.check()
+        self._check()
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Tell how far it is, from 0 to 1; raises Cancelled as `check`."""

@@ -60,13 +60,11 @@ class Rehearsal:
         return tuple(self.calls)
 
     def _context(self) -> Context:
-        from restrike.engine.requests import Cancellation
-
         return Context(
             slots={name: SlotModel(card, self._maker(name)) for name, card in self.cards.items()},
             seed=_SEED,
             files=Files(folder=Path(gettempdir()), write=check_clip),
-            cancellation=Cancellation(),
+            check=lambda: None,
             watch=lambda event: None,
             provenance=lambda: _provenance(self.endpoint.name),
         )

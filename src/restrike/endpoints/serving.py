@@ -133,7 +133,7 @@ class _Request:
             slots={name: SlotModel(card, self._make) for name, card in serving.cards.items()},
             seed=checked_seed(asked.seed),
             files=self.files,
-            cancellation=self._cancellation,
+            check=self._cancellation.check,
             watch=asked.watch,
             provenance=self._provenance,
         )

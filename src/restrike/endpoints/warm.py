@@ -75,6 +75,25 @@ def warm_rows(endpoint: Endpoint, cards: Cards) -> tuple[WarmRow, ...]:
     return tuple(found.values())
 
 
+def planned_card(endpoint: Endpoint, cards: Cards) -> ModelCard | None:
+    """The card in the slot that is compiled, declaring what this endpoint makes of it; None when none is.
+
+    Its targets are those that the endpoint names, its shape classes those of the endpoint's plan. Raises as
+    `warm_rows`.
+    """
+    slot = endpoint.compiled_slot
+    if endpoint.compiled is None or slot is None:
+        return None
+    card, names = cards[slot], endpoint.compiled.targets
+    if card.compile is None:
+        return card
+    targets = tuple(target for target in card.compile.targets if target.component in names)
+    shapes = tuple(row.shape for row in warm_rows(endpoint, cards))
+    return replace(
+        card, compile=replace(card.compile, targets=targets or card.compile.targets, shapes=shapes)
+    )
+
+
 def _rows(endpoint: Endpoint, handler: Handler) -> Iterator[PayloadRow]:
     taken = payload_type(handler)
     compiled = endpoint.compiled

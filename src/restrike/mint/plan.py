@@ -1,30 +1,19 @@
-"""The warm plan: the card's own requests, one a shape class, first needed first. Imports no torch."""
+"""The warm plan of a card, which is that of the endpoint it is; first needed first. Imports no torch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from restrike.cards.card import ModelCard
 from restrike.cards.compile import ShapeClass, shape_faults
-from restrike.cards.request import Request
+from restrike.endpoints.builtin import SLOT, endpoint_of
+from restrike.endpoints.warm import WarmRow, warm_rows
 from restrike.errors import Refused, Unknown
 from restrike.mint.refusals import EmptyPlan, Subject
 
-# Enough for every expert of a checkpoint to get a step.
-_STEPS = 4
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})(?:x(\d{1,5}))?(?:-([a-z]+))?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmRow:
-    """One row of the plan: a shape class and the request that shows it."""
-
-    shape: ShapeClass
-    request: Request
 
 
 def warm_plan(card: ModelCard, subject: Subject, wanted: tuple[str, ...] = ()) -> tuple[WarmRow, ...]:
@@ -35,11 +24,13 @@ def warm_plan(card: ModelCard, subject: Subject, wanted: tuple[str, ...] = ()) -
         Unknown: the card declares no shape class of a wanted name.
         Refused: the card does not make pictures of a wanted size.
     """
-    shapes = {shape.name: shape for shape in card.compile.shapes} if card.compile else {}
-    if not shapes:
+    declared = card.compile
+    if declared is None or not declared.shapes:
         raise EmptyPlan(subject)
-    chosen = [shapes.get(name) or _size(card, name, shapes) for name in wanted or shapes]
-    return tuple(WarmRow(shape=shape, request=_request(card, shape)) for shape in chosen)
+    shapes = {shape.name: shape for shape in declared.shapes}
+    chosen = tuple(shapes.get(name) or _size(card, name, shapes) for name in wanted or shapes)
+    meant = replace(card, compile=replace(declared, shapes=chosen))
+    return warm_rows(endpoint_of(meant), {SLOT: meant})
 
 
 def _size(card: ModelCard, name: str, declared: Mapping[str, ShapeClass]) -> ShapeClass:
@@ -62,18 +53,3 @@ def _size(card: ModelCard, name: str, declared: Mapping[str, ShapeClass]) -> Sha
     if faults:
         raise Refused(f"shape class '{name}': {faults}")
     return shape
-
-
-def _request(card: ModelCard, shape: ShapeClass) -> Request:
-    least, most = card.recipe.steps
-    grey = np.full((shape.height, shape.width, 3), 128, np.uint8) if shape.from_image else None
-    return Request(
-        prompt=card.example or card.description,
-        seed=0,
-        steps=max(least, min(most, _STEPS)),
-        guidance_mode=shape.guidance,
-        width=shape.width,
-        height=shape.height,
-        frames=shape.frames,
-        image=grey,
-    )

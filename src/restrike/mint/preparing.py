@@ -13,8 +13,9 @@ from restrike.cards.card import ModelCard
 from restrike.cards.compile import CompileTarget
 from restrike.cards.identity import weights_of
 from restrike.cards.request import resolve
+from restrike.endpoints.warm import WarmRow
 from restrike.mint.cell.signing import Signer
-from restrike.mint.plan import WarmRow, warm_plan
+from restrike.mint.plan import warm_plan
 from restrike.mint.refusals import NothingDeclared, Subject, WeightsChanged
 from restrike.mint.request import MintRequest
 from restrike.mint.store.store import CellStore
@@ -60,7 +61,7 @@ def prepare(request: MintRequest) -> Ready:
         Unknown, NotFound, InvalidCard, Refused: there is no such card, shape class or precision.
         WeightsChanged: the weights are not those of the request.
     """
-    card = request.slot.card()
+    card = request.card()
     targets = resolve_targets(card, request.recipe, request.targets)
     subject = replace(request.subject, targets=tuple(target.component for target in targets))
     declared = card.compile

@@ -14,9 +14,11 @@ from restrike.cards import registry
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Folder, NotHere
 from restrike.cards.identity import weights_of
-from restrike.errors import NotFound, Refused
+from restrike.endpoints.finding import find
+from restrike.endpoints.warm import planned_card
+from restrike.errors import Crashed, NotFound, Refused
 from restrike.mint.cell.facts import Recipe, Target
-from restrike.mint.refusals import Subject
+from restrike.mint.refusals import NothingDeclared, Subject, WarmForwardFailed
 from restrike.store.files import write_file
 
 
@@ -44,6 +46,31 @@ class Slot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EndpointUse:
+    """The endpoint whose calls of the slot's card are meant, and what fills its slots: names and folders."""
+
+    ref: str
+    slots: dict[str, str]
+
+    def card(self, subject: Subject) -> ModelCard:
+        """The card as this endpoint uses it.
+
+        Raises:
+            NothingDeclared: the endpoint does not say that it is compiled.
+            WarmForwardFailed: a handler of it dies on a payload of its own.
+            Unknown, NotFound, Refused: it cannot be found, or a slot cannot be filled so.
+        """
+        found = find(self.ref, self.slots)
+        try:
+            card = planned_card(found.endpoint, found.cards)
+        except Crashed as error:
+            raise WarmForwardFailed(subject, error.message, "mend it; nothing was compiled") from error
+        if card is None:
+            raise NothingDeclared(subject)
+        return card
+
+
+@dataclass(frozen=True, kw_only=True)
 class Budget:
     """What a mint may use; None is no limit. Threads are those of the compiler and of torch."""
 
@@ -68,7 +95,8 @@ class Budget:
 class MintRequest:
     """One mint. `shapes` and `targets` are names, none meaning all; `keys_only` stops before compiling.
 
-    `store` is the folder of the cell store; `sign` names the key to sign with, None for the store's own.
+    `store` is the folder of the cell store; `sign` names the key to sign with, None for the store's own. With
+    an `endpoint`, the slot is the one of it that is compiled.
     """
 
     slot: Slot
@@ -81,6 +109,7 @@ class MintRequest:
     targets: tuple[str, ...] = ()
     sign: str | None = None
     keys_only: bool = False
+    endpoint: EndpointUse | None = None
     budget: Budget = Budget()
     attempt: int = 1
 
@@ -88,6 +117,10 @@ class MintRequest:
     def subject(self) -> Subject:
         """What a refusal is about."""
         return Subject(card=self.slot.ref, recipe=self.recipe, targets=self.targets)
+
+    def card(self) -> ModelCard:
+        """The card that is meant, as its own declaration or an endpoint uses it; raises as both."""
+        return self.slot.card() if self.endpoint is None else self.endpoint.card(self.subject)
 
     @property
     def events(self) -> Path:

@@ -16,11 +16,11 @@ from torch import Tensor
 from restrike.cards.card import LoopSpec
 from restrike.cards.compile import CompileTarget, ShapeClass
 from restrike.cards.request import Arguments, resolve
+from restrike.endpoints.warm import WarmRow
 from restrike.engine.resident import ResidentCard
 from restrike.errors import RestrikeError, Shortfall
 from restrike.loops.contract import LoopContext, Tensors
 from restrike.mint.cell.facts import Ingress, TensorSpec
-from restrike.mint.plan import WarmRow
 from restrike.mint.refusals import NoSuchTarget, Subject, UndeclaredIngress, WarmForwardFailed
 from restrike.mint.shortfalls import placed
 
