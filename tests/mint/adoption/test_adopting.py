@@ -12,14 +12,19 @@ import pytest
 import torch
 
 from engine.driving import bytes_of
+from mint.cells import Making
 from restrike.cards import registry
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Folder
+from restrike.engine.compiled.table import Answered
 from restrike.engine.engine import Engine
 from restrike.errors import Refused
+from restrike.loops.contract import StepPlan
 from restrike.media.provenance import parse
+from restrike.mint.adoption import adoption
 from restrike.mint.adoption.cells import Cells
 from restrike.mint.adoption.signposts import Signposts
+from restrike.mint.cell.host import cpu_target, this_host
 from restrike.mint.store.store import CellStore
 
 from .conftest import NONE, SEVEN
@@ -156,6 +161,57 @@ def test_without_signposts_the_calls_are_traced_and_the_signposts_put_up_again(
     engine = adopting(store)
     assert engine.load("digits").compiled.counters.armed == 1
     assert list((store.root / "signposts").glob("*.json"))
+
+
+def test_no_call_is_traced_for_cells_that_are_another_models(
+    kept: CellStore, adopting: Adopting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = cpu_target()
+    store = CellStore(tmp_path / "others")
+    making = Making(target=target, stack=this_host(target).stack("aot"))
+    store.publish(making.sealed(tmp_path / "other.cell", store.ring.signer()))
+    monkeypatch.setattr(adoption, "find_by_tracing", lambda *given: pytest.fail("a call was traced"))
+    assert adopting(store).load("digits").compiled.counters.refused == {}
+    # The control: its own cell, of which no signpost tells, is looked for.
+    with pytest.raises(pytest.fail.Exception):
+        adopting(twin(kept, tmp_path / "own", signposts=False))
+
+
+def test_numbers_of_another_kind_and_tensors_that_lie_askew_are_answered_alike(
+    kept: CellStore, adopting: Adopting
+) -> None:
+    resident = adopting(kept).load("digits")
+    (call,) = resident.compiled.armed
+    generator = torch.Generator().manual_seed(0)
+    inputs = {
+        spec.name: torch.randn([low for low, _ in spec.sizes], generator=generator) for spec in call.inputs
+    }
+    inputs["timestep"] = torch.tensor([500.0, 500.0])
+    model = resident.loop(resident.card.loops[0]).model
+    plan = StepPlan(
+        index=0,
+        total=1,
+        sigma=1.0,
+        component="transformer",
+        structure=(),
+        inputs=inputs,
+        call=model.denoise,
+        compute=lambda forward, given: {},
+    )
+
+    def answer(**changed: torch.Tensor) -> torch.Tensor:
+        with resident.turn, torch.inference_mode():
+            module = resident.component("transformer")
+            found = resident.compiled.answer((call,), plan, module, {**inputs, **changed})
+        assert isinstance(found, Answered), found
+        return found.output
+
+    askew = torch.empty(inputs["latent"].numel() + 1)[1:].view_as(inputs["latent"]).copy_(inputs["latent"])
+    across = inputs["latent"].transpose(2, 3).contiguous().transpose(2, 3)
+    plain = answer()
+    assert torch.equal(answer(latent=askew), plain)
+    assert torch.equal(answer(latent=across), plain)
+    assert torch.equal(answer(timestep=torch.tensor([500, 500])), plain)
 
 
 def test_a_signpost_that_leads_astray_is_mended_and_the_cell_it_led_to_stays(

@@ -21,7 +21,7 @@ from restrike.engine.compiled.table import Bound, form_of
 from restrike.engine.resident import ResidentCard
 from restrike.errors import NotFound, Refused, RestrikeError, Shortfall
 from restrike.keys import Digest
-from restrike.mint.adoption.binding import bind_cell
+from restrike.mint.adoption.binding import bind_cell, check_constants
 from restrike.mint.adoption.discovery import Discovery, Place, Wanted, bring, discover, find_by_tracing
 from restrike.mint.adoption.refusal import QUARANTINED, AdoptionRefusal, AdoptionRefused
 from restrike.mint.adoption.signposts import Signposts
@@ -34,6 +34,7 @@ from restrike.mint.proving import prove
 from restrike.mint.refusals import MintRefused, OutOfTolerance, Subject
 from restrike.mint.targets import resolve_targets
 from restrike.mint.warm import Observed, observe
+from restrike.mint.wrapped import constants_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +96,26 @@ class Adoption:
         )
 
     def _trace_unknown(self, found: Discovery) -> None:
-        """Trace the calls that no signpost tells of, where there is any cell that could be theirs."""
-        anything = self.place.tier is not None and self._tier_has_any()
-        unknown = [each for each in found.unknown() if anything or found.unclaimed(each.recipe)]
-        for row in {each.row.shape.name: each.row for each in unknown}.values():
-            self._trace([each for each in found.unknown() if each.row is row], row)
+        """Trace the calls that no signpost tells of, as long as there is any cell that could be theirs."""
+        elsewhere = self.place.tier is not None and self._tier_has_any()
+        for row in {each.row.shape.name: each.row for each in found.unknown()}.values():
+            calls = [each for each in found.unknown() if each.row is row]
+            # A call at its full size is dear, and most cells are another model's.
+            if elsewhere or any(self._could_be(key, each) for key in found.unclaimed() for each in calls):
+                self._trace(calls, row)
+
+    def _could_be(self, key: Digest, wanted: Wanted) -> bool:
+        """Whether a cell takes what the call could be given, and needs weights that its component has."""
+        try:
+            facts = self.place.store.look(key)[1].facts
+            if not {spec.name for spec in facts.ingress.tensors} <= set(wanted.target.ingress):
+                return False
+            with self.resident.turn:
+                weights = constants_of(self._module(wanted.target.component))
+                check_constants({spec.name: spec for spec in facts.constants}, weights)
+        except RestrikeError:
+            return False
+        return True
 
     def _tier_has_any(self) -> bool:
         assert self.place.tier is not None

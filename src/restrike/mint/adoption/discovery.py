@@ -70,10 +70,11 @@ class Discovery:
         """The calls whose keys are not known yet."""
         return [each for each in self.wanted if each.keys is None]
 
-    def unclaimed(self, recipe: Recipe) -> bool:
-        """Whether there is a cell here that could be of a call whose keys are not known."""
+    def unclaimed(self) -> list[Digest]:
+        """The cells here that could be of a call whose keys are not known."""
         known = {key for each in self.wanted for key in each.keys or ()}
-        return any(key not in known for key, made in self.loadable.items() if made == recipe)
+        recipes = {each.recipe for each in self.unknown()}
+        return [key for key, recipe in self.loadable.items() if recipe in recipes and key not in known]
 
 
 def discover(
