@@ -207,8 +207,11 @@ class ResidentCard:
             return 0  # Nothing is known of weights that are elsewhere.
         return expected_bytes(checkpoint.files(declared.files), self.placement.dtype)
 
-    def _load(self, declared: Component, part: Part) -> Any:
-        """The component and, noted beside it, the identity of the very bytes that it was made of."""
+    def _load(self, declared: Component, part: Part) -> tuple[Any, float]:
+        """The component, and the seconds that building it took, without bringing its files to this machine.
+
+        Noted beside it is the identity of the very bytes that it was made of.
+        """
         checkpoint = self.checkpoint((declared.name,))
         if not checkpoint.files(declared.files):
             wanted = ", ".join(declared.files)
@@ -216,8 +219,10 @@ class ResidentCard:
         before = identity_of(declared, checkpoint)
         self._same_for_those_who_run(part, before)
         # A step may ask for a component first; weights that are made in inference mode stay so.
+        began_s = self.residency.clock()
         with torch.inference_mode(False):
             made = declared.load(checkpoint, self.placement)
+        seconds = self.residency.clock() - began_s
         if identity_of(declared, checkpoint) != before:
             raise Refused(
                 f"checkpoint '{checkpoint.name}': the files of component '{declared.name}' changed while it "
@@ -225,7 +230,7 @@ class ResidentCard:
             )
         with self._lock:
             self._identities[declared.name] = before
-        return made
+        return made, seconds
 
     def _same_for_those_who_run(self, part: Part, identity: WeightIdentity) -> None:
         """Refuse other weights than those that a running request has used before they were evicted."""

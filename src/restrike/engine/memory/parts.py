@@ -22,16 +22,16 @@ class Place(StrEnum):
 class Part:
     """A component; all below `rest` but `holds` changes under the device's turn alone.
 
-    `load` builds it from its checkpoint, `expected` guesses its bytes before that, and `moved` is told, with
-    the reason, before its tensors move or go. `altered` says that its weights are not those of its files;
-    `rest` makes them so again if nobody needs them otherwise now.
-    `slept_here` says that it was on the device when it was put to sleep.
-    `holds` counts the requests that need it from their first step to their last.
+    `load` builds it from its files and tells the seconds of that alone; `expected` guesses its bytes before.
+    `moved` is told, with the reason, before its tensors move or go. `altered` says that its weights are not
+    those of its files; `rest` makes them so again if nobody needs them otherwise now. `slept_here` says that
+    it was on the device when it fell asleep. `holds` counts the requests that need it from their first step
+    to their last.
     """
 
     card: str
     name: str
-    load: Callable[[], Any]
+    load: Callable[[], tuple[Any, float]]
     expected: Callable[[], int]
     moved: Callable[[str], None]
     rest: Callable[[], None]

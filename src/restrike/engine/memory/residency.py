@@ -224,13 +224,13 @@ class Residency:
             began = self.clock()
             if part.place is Place.HOST:
                 self._fetch(part)
+                part.bring_s = self.clock() - began
             else:
-                part.component = part.load()
+                part.component, part.bring_s = part.load()
                 part.first_s = part.first_s or began
                 part.loads += 1
             part.place = Place.DEVICE
             self._measure(part)
-            part.bring_s = self.clock() - began
             try:
                 self._make_room(0, str(part), FOR_COMPONENT, keep=part)
             except Shortfall:
