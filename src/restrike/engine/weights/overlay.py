@@ -30,11 +30,6 @@ class Overlay:
         """The components that differ from their base."""
         return tuple(dict.fromkeys(component for component, _ in self._pristine))
 
-    @property
-    def bytes(self) -> int:
-        """The host memory of the pristine copies."""
-        return sum(value.nbytes for value in self._pristine.values())
-
     def become(self, additions: Sequence[Addition]) -> None:
         """Replace all that is fused by these additions, in their order; without any, restore the base.
 
