@@ -11,6 +11,12 @@ _SEQUENCE = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 def upgrade() -> None:
     """Make all tables."""
+    _jobs()
+    _events()
+    _workers()
+
+
+def _jobs() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", sa.Text, primary_key=True),
@@ -41,6 +47,9 @@ def upgrade() -> None:
     )
     op.create_index("jobs_in_order", "jobs", ["state", "priority", "position"])
     op.create_index("jobs_by_end", "jobs", ["ended"])
+
+
+def _events() -> None:
     op.create_table(
         "events",
         sa.Column("sequence", _SEQUENCE, primary_key=True, autoincrement=True),
@@ -51,6 +60,9 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("events_by_job", "events", ["job", "sequence"])
+
+
+def _workers() -> None:
     op.create_table(
         "workers",
         sa.Column("id", sa.Text, primary_key=True),
