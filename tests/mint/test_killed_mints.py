@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,19 +22,25 @@ from restrike.mint.request import Budget, MintRequest
 from .children import Bench
 
 
-class KillsIn:
-    """Kills the child as soon as it is in a phase."""
+@contextmanager
+def killing(request: MintRequest, phase: MintPhase) -> Iterator[None]:
+    """Kill the child of the first attempt as soon as it is in a phase."""
 
-    def __init__(self, phase: MintPhase, request: MintRequest) -> None:
-        self.phase, self.request, self.killed = phase, request, False
+    def wait() -> None:
+        while not ended.is_set():
+            if any(isinstance(e, PhaseBegan) and e.phase is phase for e in read_events(request.events)):
+                os.kill(child_of(request), signal.SIGKILL)
+                return
+            time.sleep(0.005)
 
-    def show(self, event: MintEvent) -> None:
-        if isinstance(event, PhaseBegan) and event.phase is self.phase and not self.killed:
-            self.killed = True
-            os.kill(child_of(self.request), signal.SIGKILL)
-
-    def cancelled(self) -> bool:
-        return False
+    ended = threading.Event()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def child_of(request: MintRequest) -> int:
@@ -76,17 +84,30 @@ def test_a_child_that_dies_by_a_signal_leaves_a_report_with_its_phase_and_is_tri
     assert len(reports) == 2
 
 
-def test_a_child_that_is_killed_while_it_compiles_keeps_its_finished_phases_and_the_next_attempt_lands(
-    bench: Bench,
+@pytest.mark.parametrize(
+    "phase",
+    [
+        MintPhase.COMPILE,
+        pytest.param(MintPhase.SEAL, marks=pytest.mark.slow),
+        pytest.param(MintPhase.PROVE, marks=pytest.mark.slow),
+        pytest.param(MintPhase.PUBLISH, marks=pytest.mark.slow),
+    ],
+)
+def test_a_child_killed_in_any_phase_leaves_a_report_that_names_it_and_the_next_attempt_lands(
+    bench: Bench, phase: MintPhase
 ) -> None:
     request = bench.request("plain")
-    made = mint(request, KillsIn(MintPhase.COMPILE, request))
+    with killing(request, phase):
+        made = mint(request)
     first = read_report(request.report)
     assert first is not None
-    assert (first.phase, first.ending.kind, first.remaining) == ("compile", "Signal", ("denoiser 2x2-none",))
-    assert [phase.phase for phase in first.phases] == ["load", "warmup_forward", "trace_graph"]
+    assert (first.phase, first.ending.kind, first.remaining) == (phase, "Signal", ("denoiser 2x2-none",))
+    assert [each.phase for each in first.phases] == list(MintPhase)[: list(MintPhase).index(phase)]
     assert (made.attempts, made.report.ending.outcome) == (2, "ok")
-    assert len(bench.store.cells()) == 1
+    # One whole cell, and nothing torn beside it.
+    (cell,) = bench.store.cells()
+    assert cell.refusal is None
+    assert not bench.store.quarantined()
 
 
 @pytest.mark.slow

@@ -153,6 +153,15 @@ def test_a_compiler_that_fails_is_a_crash_of_that_phase(
     assert report.ending.outcome == "crashed"
 
 
+@pytest.mark.slow
+def test_a_cell_that_cannot_be_published_is_refused_in_that_phase(bench: Bench) -> None:
+    (bench.root / "cells").mkdir()
+    (bench.root / "cells" / "partial").write_text("a file where a folder should be")
+    (failed,) = bench.mint("plain").report.failed
+    assert failed.phase == "publish"
+    assert not bench.store.cells()
+
+
 def test_a_store_that_cannot_be_written_is_refused(bench: Bench) -> None:
     blocked = bench.root / "cells"
     blocked.write_text("a file where the store should be")
