@@ -72,7 +72,7 @@ def _found(place: Place, purpose: str, names: Mapping[str, Any]) -> Found:
         check(declared)
     if file_digest(place.file) != own:
         raise Refused(f"'{place.shown}' changed while it was imported; try again")
-    return Found(place=place, endpoints=endpoints, sources=(own, *local_sources(place.file)))
+    return Found(place=place, endpoints=endpoints, sources=(own, *local_sources(place.file, place.package)))
 
 
 def _declared_in(module: ModuleType) -> list[Endpoint]:

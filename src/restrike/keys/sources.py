@@ -22,14 +22,16 @@ from restrike.keys.values import Digest
 _SEEN_AS = "__restrike_seen_as__"
 
 
-def local_sources(path: Path) -> tuple[Digest, ...]:
+def local_sources(path: Path, package: str = "") -> tuple[Digest, ...]:
     """The digests of the files of all modules that a file imports, and of those that they import.
+
+    `package` is the one that the file is in, if any.
 
     Raises:
         Refused: one was edited since this process imported it.
     """
     found: dict[str, Path] = {}
-    left = [(path, "")]
+    left = [(path, package)]
     while left:
         for name in _imported_by(*left.pop()):
             file = None if name in found else _local_file(name)
