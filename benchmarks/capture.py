@@ -124,12 +124,10 @@ class Bench:
         for plan in self.plans[:WARM]:
             self._step(plan, forced)
             self._step(plan, chosen)
-        runs = [self._timed(None), self._timed(forced), self._timed(chosen)]
-        paired(runs, 2)
-        eager, replayed, kept = (
-            tuple(seconds / len(self.plans) for seconds in times) for times in paired(runs, repeats)
-        )
-        engaged = ratio(f"as armed or not / eager, {name}", kept, eager)
+        # By twos: a replay leaves the caches to whoever runs next as eager does not.
+        eager, replayed = self._paired(forced, repeats)
+        alone, kept = self._paired(chosen, repeats)
+        engaged = ratio(f"as armed or not / eager, {name}", kept, alone)
         looks = self._looks()
         figures = [
             Figure(name=f"eager step, {name}", unit="s", values=eager),
@@ -172,6 +170,12 @@ class Bench:
             if capturer is None:
                 return step(plan.inputs)
             return capturer.run((self.shape.name, self.spec.name), plan, module, step).outputs
+
+    def _paired(self, capturer: Any, repeats: int) -> tuple[tuple[float, ...], ...]:
+        """The seconds of a step, eagerly and through the capturer, in every repeat."""
+        runs = [self._timed(None), self._timed(capturer)]
+        paired(runs, 2)
+        return tuple(tuple(seconds / len(self.plans) for seconds in times) for times in paired(runs, repeats))
 
     def _timed(self, capturer: Any) -> Callable[[], None]:
         def run() -> None:
