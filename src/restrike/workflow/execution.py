@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 class Executor:
     """Executes actions; the engine is asked for when a generation needs it."""
 
-    def __init__(self, engine: Callable[[], Engine], watch: Callable[[str, Event], None]) -> None:
+    def __init__(
+        self, engine: Callable[[], Engine], watch: Callable[[str, Event], None], preview_every: int = 0
+    ) -> None:
         self._engine = engine
         self._watch = watch
+        self._preview_every = preview_every
 
     def versions(self) -> Mapping[str, str]:
         """The programs that compute here, for provenance."""
@@ -42,7 +45,7 @@ class Executor:
                 check()
                 self._watch(action.id, event)
 
-            value = operation.run(self._engine(), arguments, action.seed, watch)
+            value = operation.run(self._engine(), arguments, action.seed, watch, self._preview_every)
             if isinstance(operation, Generate):
                 operation.check_unchanged()
             return value

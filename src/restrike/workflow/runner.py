@@ -31,6 +31,13 @@ _PAUSE = 20
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunBegan:
+    """A new run has its folder, and nothing is in it yet."""
+
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepBegan:
     """An action is looked at; it may turn out to be reused."""
 
@@ -52,7 +59,7 @@ class Audited:
     same: bool
 
 
-RunEvent = StepBegan | StepEnded | Audited
+RunEvent = RunBegan | StepBegan | StepEnded | Audited
 
 
 @dataclass(kw_only=True)

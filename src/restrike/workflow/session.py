@@ -20,7 +20,7 @@ from restrike.workflow.expansion import Machine, expand
 from restrike.workflow.explain import Explanation, explain
 from restrike.workflow.graph import Graph
 from restrike.workflow.plan import Plan, plan
-from restrike.workflow.runner import Run, RunEvent
+from restrike.workflow.runner import Run, RunBegan, RunEvent
 from restrike.workflow.runs import Manifest, RunFolder, StepRecord
 from restrike.workflow.settling import Reuse
 from restrike.workflow.source import Source, read_file
@@ -44,11 +44,15 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """Who is told of a run's events, and who may cancel it: `check` is called often and may raise."""
+    """Who is told of a run's events, and who may cancel it: `check` is called often and may raise.
+
+    A generation shows how it looks after every `preview_every`-th step; 0 is never.
+    """
 
     run: Callable[[RunEvent], None] = lambda event: None
     engine: Callable[[str, Event], None] = lambda action, event: None
     check: Callable[[], None] = lambda: None
+    preview_every: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +86,12 @@ class Session:
 
     def run(self, source: Source, asked: Asked, watch: Watch | None = None) -> Manifest:
         """Run a workflow in a new folder of its own."""
-        graph = self.graph(source, asked, create=True)
+        graph, watch = self.graph(source, asked, create=True), watch or Watch()
         folder = RunFolder.create(self.workspace, graph.name)
         with folder.worked_on():
+            watch.run(RunBegan(run=folder.name))
             folder.write_definition(graph.realized)
-            return self._execute(graph, folder, asked, watch or Watch())
+            return self._execute(graph, folder, asked, watch)
 
     def resume(self, name: str, watch: Watch | None = None) -> Manifest:
         """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step."""
@@ -108,7 +113,7 @@ class Session:
             graph=graph,
             store=self.store,
             folder=folder,
-            executor=Executor(lambda: self.engine, watch.engine),
+            executor=Executor(lambda: self.engine, watch.engine, watch.preview_every),
             reuse=Reuse(enabled=asked.reuse, fresh=_fresh(asked)),
             audit=asked.audit,
             earlier=earlier,

@@ -142,7 +142,12 @@ class Generate:
             adapter.source().fetch()
 
     def run(
-        self, engine: Engine, arguments: Mapping[str, Any], seed: int | None, watch: Callable[[Event], None]
+        self,
+        engine: Engine,
+        arguments: Mapping[str, Any],
+        seed: int | None,
+        watch: Callable[[Event], None],
+        preview_every: int = 0,
     ) -> Clip | list[Clip]:
         """Generate through the engine; one clip, or a list when `count` says so."""
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -152,7 +157,7 @@ class Generate:
         request = Request(**_tuples(given), seed=seed, items=tuple(range(count)), adapters=self.settled)
         # What was synced is nowhere but in the engine.
         card = self.card if self.stamp.versions else pinned(self.card, self.stamp.weights)
-        clips = streamed(engine, card, request, watch)
+        clips = streamed(engine, card, request, watch, preview_every)
         return clips if count > 1 else clips[0]
 
 

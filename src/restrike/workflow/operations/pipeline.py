@@ -113,13 +113,18 @@ class PipelineCall:
         return pinned(replace(card_with(loading), location=self.location), loading.weights)
 
     def run(
-        self, engine: Engine, arguments: Mapping[str, Any], seed: int | None, watch: Callable[[Event], None]
+        self,
+        engine: Engine,
+        arguments: Mapping[str, Any],
+        seed: int | None,
+        watch: Callable[[Event], None],
+        preview_every: int = 0,
     ) -> Clip | list[Clip]:
         """Call the pipeline through the engine; one clip, or a list when `count` says so."""
         given = {name: _called_with(value) for name, value in arguments.items() if value is not None}
         count = given.pop(COUNT, 1)
         request = Request(prompt="", seed=seed, items=tuple(range(count)), call=given)
-        clips = streamed(engine, self.card(), request, watch)
+        clips = streamed(engine, self.card(), request, watch, preview_every)
         return clips if count > 1 else clips[0]
 
 

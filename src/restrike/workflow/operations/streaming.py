@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from restrike.engine.events import Event
 
 
-def streamed(engine: Engine, card: ModelCard, request: Request, watch: Callable[[Event], None]) -> list[Clip]:
+def streamed(
+    engine: Engine,
+    card: ModelCard,
+    request: Request,
+    watch: Callable[[Event], None],
+    preview_every: int = 0,
+) -> list[Clip]:
     """One clip for each item of the request; raises what made it fail, or what `watch` raises."""
     from restrike.engine.events import Failed, Stopped, Succeeded
+    from restrike.engine.requests import StreamOptions
 
-    for event in engine.stream(card, request):
+    for event in engine.stream(card, request, StreamOptions(preview_every=preview_every)):
         watch(event)
         if isinstance(event, Failed | Stopped):
             raise event.error
