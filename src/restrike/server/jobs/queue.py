@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -153,6 +153,17 @@ class Queue:
         """Note that something happened to a job."""
         with self._database.write() as connection:
             self._tell(connection, name, kind, data)
+
+    def told(self, name: str, attempt: int, happened: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+        """Note in one transaction what happened to an attempt; False, and none of it, when that has ended."""
+        with self._database.write() as connection:
+            job = self._job(connection, name)
+            if job.state is not JobState.RUNNING or job.attempt != attempt:
+                return False
+            now = self._clock()
+            rows = [event_row(name, kind, data, now) for kind, data in happened]
+            connection.execute(insert(events), rows)
+            return True
 
     def cancel(self, name: str) -> Job:
         """Ask a job to stop: one that waits is cancelled now, one that runs at its next step.
