@@ -26,7 +26,7 @@ from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, acting, changing, checked
 from restrike.engine.features import CardFeatures, FeatureCache
 from restrike.engine.memory.admission import AdmissionGate
-from restrike.engine.memory.report import Snapshot
+from restrike.engine.memory.report import Snapshot, WarmCard
 from restrike.engine.memory.residency import Residency, residency_on
 from restrike.engine.outcome import Outcome, outcome_of
 from restrike.engine.requests import Cancellation, ReadyRequest, StreamOptions
@@ -124,6 +124,18 @@ class Engine:
     def memory(self) -> tuple[Snapshot, ...]:
         """What is where on each device that this engine has used, how much of it may be used, and why."""
         return tuple(residency.snapshot() for residency in list(self._residencies.values()))
+
+    def warm(self) -> tuple[WarmCard, ...]:
+        """The cards that have components in memory, and how many graphs of their steps; waits for nobody."""
+        return tuple(
+            WarmCard(
+                card=card.name,
+                weights=stamp_of(card, resident.held.now).weights,
+                graphs=resident.capturer.counters.graphs,
+            )
+            for card, resident in list(self._residents.items())
+            if resident.loaded()
+        )
 
     def generate(
         self, card: str | ModelCard, request: Request, options: StreamOptions | None = None

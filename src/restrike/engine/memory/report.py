@@ -37,6 +37,15 @@ class Snapshot:
     evictions: Mapping[str, int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class WarmCard:
+    """A card that is loaded: the identity of its weights, and how many graphs of its steps are armed."""
+
+    card: str
+    weights: str
+    graphs: int
+
+
 def resident(part: Part, now_s: float) -> Resident:
     """A component as it is now."""
     return Resident(
