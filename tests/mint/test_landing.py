@@ -114,13 +114,16 @@ def test_keys_alone_are_made_without_compiling_and_are_those_of_the_mint(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("card", "least"), [("ranged", 2), ("fromone", 1)])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_range_of_batches_is_one_cell_that_is_proved_at_both_ends(bench: Bench, recipe: str) -> None:
-    report = bench.mint("ranged", recipe).report
+def test_a_range_of_batches_is_one_cell_that_is_proved_at_both_ends(
+    bench: Bench, recipe: str, card: str, least: int
+) -> None:
+    report = bench.mint(card, recipe).report
     (landed,) = report.landed
     assert report.ending.outcome == "ok"
     _, manifest = bench.store.look(Digest(landed.key))
-    assert {tensor.shape[0] for tensor in manifest.facts.ingress.tensors} == {(2, 6)}
+    assert {tensor.shape[0] for tensor in manifest.facts.ingress.tensors} == {(least, 6)}
 
 
 @pytest.mark.slow

@@ -33,7 +33,6 @@ OF_AN_ENTRY: dict[str, tuple[str, str]] = {
     "drawstensors": ("NotExportable", "draws random numbers"),
     "branches": ("NotExportable", "cannot be written down as one graph"),
     "makesconstants": ("NotExportable", "makes a tensor of its own"),
-    "fromone": ("NarrowedRange", "declared batch 1 to 6"),
     "narrows": ("NarrowedRange", "declared batch 2 to 6"),
 }
 
@@ -160,11 +159,3 @@ def test_a_cell_that_cannot_be_published_is_refused_in_that_phase(bench: Bench) 
     (failed,) = bench.mint("plain").report.failed
     assert failed.phase == "publish"
     assert not bench.store.cells()
-
-
-def test_a_store_that_cannot_be_written_is_refused(bench: Bench) -> None:
-    blocked = bench.root / "cells"
-    blocked.write_text("a file where the store should be")
-    report = bench.mint("plain").report
-    assert report.ending.outcome == "refused"
-    assert not report.landed
