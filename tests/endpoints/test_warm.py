@@ -113,6 +113,9 @@ def test_the_card_as_the_endpoint_uses_it(ready: Ready) -> None:
     assert [shape.name for shape in card.compile.shapes] == ["8x8-none"]
     assert [target.component for target in card.compile.targets] == ["transformer"]
     card.validate()
+    assert filled.as_compiled().cards["pipeline"] == card
+    eager = ready(varied().replace(", compile=restrike.Compiled()", ""))
+    assert eager.as_compiled() is eager
 
 
 @pytest.mark.parametrize("name", ["digits", "shapes"])

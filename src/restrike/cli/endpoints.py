@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from restrike.endpoints.discovery import Found
-    from restrike.endpoints.serving import Answer, Asked, Serving
+    from restrike.endpoints.finding import Filled
+    from restrike.endpoints.serving import Answer
+    from restrike.mint.adoption.cells import Cells
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="FILE.py, a module, or a registered name.")]
@@ -70,6 +72,12 @@ class RunOptions:
     precision: Annotated[
         str | None,
         typer.Option(metavar="DTYPE", help="float32, bfloat16 or float16; the card's if left out."),
+    ] = None
+    cells: Annotated[
+        str | None, typer.Option(metavar="MODE", help="Use compiled calls: auto, require or off.")
+    ] = None
+    mint: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Compile what is missing meanwhile: background.")
     ] = None
     json: Json = False
 
@@ -180,37 +188,44 @@ def lock(options: LockOptions) -> None:
 
 def run(options: RunOptions) -> None:
     """Serve one payload, in this process, and print what came of it."""
+    from restrike.cli.background import wait_for_mints
     from restrike.endpoints import resources
     from restrike.endpoints.finding import find
     from restrike.endpoints.payloads import payload_type
-    from restrike.endpoints.serving import Asked, Serving, handler_of
+    from restrike.endpoints.serving import handler_of
     from restrike.errors import NotFound
+    from restrike.mint.adoption.choice import cells_for
 
     found = find(options.endpoint, slots_of(options.slot))
-    handler = handler_of(found.endpoint, options.handler)
-    payload = payload_type(handler).read_json(_text(options.payload))
+    payload = payload_type(handler_of(found.endpoint, options.handler)).read_json(_text(options.payload))
     resources.require(found.endpoint)
     if not options.output_dir.is_dir():
         raise NotFound(f"no folder at '{options.output_dir}'")
-    # What needs no torch has been refused by now.
+    cells = cells_for(options.cells, options.mint)
+    answer = _served(found if cells is None else found.as_compiled(), payload, options, cells)
+    _tell(answer, options)
+    if cells is not None:
+        wait_for_mints(cells)
+
+
+def _served(found: Filled, payload: Any, options: RunOptions, cells: Cells | None) -> Answer:
+    """The payload's answer; the first Ctrl-C cancels it at its next step."""
+    from restrike.cli.interrupts import on_interrupt
+
+    # The first import of torch; all that needs none has been refused by now.
+    from restrike.endpoints.serving import Asked, Serving
     from restrike.engine.engine import Engine
     from restrike.engine.requests import Cancellation
 
+    cancellation = Cancellation()
     asked = Asked(
-        handler=options.handler, seed=options.seed, folder=options.output_dir, cancellation=Cancellation()
+        handler=options.handler, seed=options.seed, folder=options.output_dir, cancellation=cancellation
     )
     with (
-        Engine(device=options.device, precision=options.precision) as engine,
+        on_interrupt(cancellation.cancel),
+        Engine(device=options.device, precision=options.precision, cells=cells) as engine,
         Serving(found.endpoint, found.cards, engine) as serving,
     ):
-        _tell(_served(serving, payload, asked), options)
-
-
-def _served(serving: Serving, payload: Any, asked: Asked) -> Answer:
-    from restrike.cli.interrupts import on_interrupt
-
-    assert asked.cancellation is not None
-    with on_interrupt(asked.cancellation.cancel):
         return serving.call(payload, asked)
 
 

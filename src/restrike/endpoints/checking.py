@@ -66,7 +66,9 @@ def _handler(handler: Handler) -> Iterator[str]:
     if inspect.iscoroutinefunction(handler.function) or inspect.isgeneratorfunction(handler.function):
         yield "is no plain function that returns its answer"
     try:
-        payload_type(handler).schema()
+        taken = payload_type(handler)
+        taken.schema()
+        yield from (f"marks '{each.name}' with no values" for each in taken.fields() if each.varies == ())
         answer_schema(handler)
     except TypeError as error:
         yield str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from restrike.cards import registry
 from restrike.endpoints.builtin import SLOT, endpoint_of
@@ -11,6 +11,7 @@ from restrike.endpoints.declaration import Endpoint
 from restrike.endpoints.discovery import load
 from restrike.endpoints.places import find_place
 from restrike.endpoints.slots import Cards, fill
+from restrike.endpoints.warm import planned_card
 from restrike.errors import Refused
 
 
@@ -20,6 +21,13 @@ class Filled:
 
     endpoint: Endpoint
     cards: Cards
+
+    def as_compiled(self) -> Filled:
+        """The same, its compiled slot's card declaring what this endpoint makes of it; see `planned_card`."""
+        card, slot = planned_card(self.endpoint, self.cards), self.endpoint.compiled_slot
+        if card is None or slot is None or card.compile is None or not card.compile.shapes:
+            return self
+        return replace(self, cards={**self.cards, slot: card})
 
 
 def find(name: str, slots: Mapping[str, str]) -> Filled:

@@ -55,13 +55,13 @@ class InvalidPayload(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class PayloadField:
-    """One field of a payload: the values that it is marked with, and what it is when nothing is said.
+    """One field of a payload: the values that it is marked with, if it is, and what it is unsaid.
 
     `usual` is its default, or its first example; `has_usual` is False when it has neither.
     """
 
     name: str
-    varies: tuple[Any, ...]
+    varies: tuple[Any, ...] | None
     usual: Any
     has_usual: bool
 
@@ -154,7 +154,7 @@ def _field(name: str, info: FieldInfo) -> PayloadField:
         usual = info.examples[0]
     else:
         has_usual = False
-    return PayloadField(name=name, varies=marks[0] if marks else (), usual=usual, has_usual=has_usual)
+    return PayloadField(name=name, varies=marks[0] if marks else None, usual=usual, has_usual=has_usual)
 
 
 def _finding(error: Mapping[str, Any]) -> Finding:

@@ -15,7 +15,7 @@ from restrike.cards.compile import ShapeClass
 from restrike.cards.request import Arguments, Request
 from restrike.endpoints.checking import InvalidEndpoint
 from restrike.endpoints.declaration import Endpoint, Handler
-from restrike.endpoints.payloads import PayloadField, PayloadType, payload_type
+from restrike.endpoints.payloads import PayloadType, payload_type
 from restrike.endpoints.rehearsal import Rehearsal, SlotCall
 from restrike.endpoints.slots import Cards
 
@@ -106,21 +106,16 @@ def _rows(endpoint: Endpoint, handler: Handler) -> Iterator[PayloadRow]:
 
 def _combinations(endpoint: Endpoint, handler: Handler, taken: PayloadType) -> Iterator[dict[str, Any]]:
     fields = taken.fields()
-    without = [field.name for field in fields if not field.varies and not field.has_usual]
+    without = [field.name for field in fields if field.varies is None and not field.has_usual]
     if without:
         fault = (
             f"handler '{handler.name}': payload field '{without[0]}' has no value to compile for; "
             f"mark it, Annotated[..., Varies(...)], or give it an example"
         )
         raise InvalidEndpoint(endpoint.name, (fault,))
-    axes = [field for field in fields if field.varies]
-    fixed = {field.name: field.usual for field in fields if not field.varies}
-    for values in product(*(field.varies for field in axes)):
-        yield _ordered(fields, fixed | dict(zip((field.name for field in axes), values, strict=True)))
-
-
-def _ordered(fields: tuple[PayloadField, ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: values[field.name] for field in fields}
+    choices = [(field.usual,) if field.varies is None else field.varies for field in fields]
+    for values in product(*choices):
+        yield {field.name: value for field, value in zip(fields, values, strict=True)}
 
 
 def _matches(values: Mapping[str, Any], excluded: Mapping[str, Any]) -> bool:
