@@ -37,8 +37,9 @@ def compile_into(recipe: Recipe, job: Job, folder: Path, scratch: Path) -> None:
         aot.build(job.program, folder, job.options, job.target, scratch)
     else:
         seen = job.seen
-        probe = seen.probe(seen.shape.batches[0])
-        dynamo.build(job.component, seen.call, seen.ingress, probe, folder, job.options)
+        # The most first: a graph that was made for one row would hold for one row alone.
+        probes = [seen.probe(batch) for batch in dict.fromkeys(reversed(seen.shape.batches))]
+        dynamo.build(job.component, seen.call, seen.ingress, probes, folder, job.options)
 
 
 def load(

@@ -7,7 +7,7 @@ lie beside. A bundle that saved nothing is a failure; one that is put back must 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,11 @@ def build(
     component: nn.Module,
     call: Call,
     ingress: Ingress,
-    probe: Mapping[str, Tensor],
+    probes: Sequence[Mapping[str, Tensor]],
     folder: Path,
     options: Mapping[str, Value],
 ) -> None:
-    """Compile the call by running it on a probe, and save what the compiler kept into `folder`.
+    """Compile the call by running it on probes, and save what the compiler kept into `folder`.
 
     Raises:
         Crashed: it kept nothing.
@@ -44,8 +44,9 @@ def build(
     with CacheArtifactManager.with_fresh_cache():
         run = compiled(component, call, ingress, options)
         with torch.inference_mode():
-            # Made in this mode, as the engine's are: the compiler tells the two kinds apart.
-            run({name: value.clone() for name, value in probe.items()})
+            for probe in probes:
+                # Made in this mode, as the engine's are: the compiler tells the two kinds apart.
+                run({name: value.clone() for name, value in probe.items()})
         saved = torch.compiler.save_cache_artifacts()
     if saved is None or not saved[0] or not saved[1].inductor_artifacts:
         raise Crashed("the compiler kept nothing: its bundle is empty")
@@ -75,7 +76,9 @@ def _marked(value: Tensor, spec: TensorSpec) -> Tensor:
     # Another view of the same values: the caller's tensor keeps no mark.
     value = value.view(value.shape) if ranges else value
     for axis, (low, high) in ranges:
-        torch._dynamo.mark_dynamic(value, axis, min=low, max=high)
+        # An axis of 1 gets a graph of its own whatever it is told.
+        if value.shape[axis] > 1:
+            torch._dynamo.mark_dynamic(value, axis, min=max(low, 2), max=high)
     return value
 
 
