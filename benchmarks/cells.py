@@ -48,7 +48,7 @@ class Case:
 def main() -> int:
     """Measure, print, and say by the exit status whether the bars are met."""
     parser = options("What a cell brings", repeats=3)
-    parser.add_argument("--processes", type=int, default=3, help="fresh processes of each kind, default 3")
+    parser.add_argument("--processes", type=int, default=3, help="fresh processes of each kind, 0: none")
     parser.add_argument("--threads", type=int, default=1, help="torch threads, default 1")
     parser.add_argument("--store", type=Path, help="keep the cells in this folder")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -172,6 +172,8 @@ def steps_of(engine: Engine, card: ModelCard, request: Request) -> Iterator[floa
 
 def firsts(case: Case, root: Path, processes: int) -> list[Figure]:
     """What a fresh process takes from its start to its first picture, in each way, in turn."""
+    if not processes:
+        return []
     found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     for _ in range(processes):
         for way in WAYS:

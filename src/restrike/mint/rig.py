@@ -1,7 +1,7 @@
 """The micro-mint rig: the smallest real card through the whole cycle, with both recipes, in real processes.
 
-Mint, publish, discover by key, verify, load and prove in another process that must compile nothing. It needs
-the artifact: a cycle that skipped any of it fails.
+Mint, publish, and in another process discover, verify, bind, prove, arm, and make a picture, which compiles
+nothing. It needs the artifact: a cycle that skipped any of it fails.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from restrike.cards import registry
+from restrike.mint.adoption.second import serve_in_second_process
 from restrike.mint.cell.facts import Recipe
 from restrike.mint.cell.host import cpu_target
 from restrike.mint.outcome import Outcome, error_of
 from restrike.mint.parent import Watcher, mint
 from restrike.mint.request import MintRequest, slot_of
-from restrike.mint.second_process import adopt_in_second_process
 
 CARD = "digits"
 RECIPES: tuple[Recipe, ...] = ("aot", "dynamo")
@@ -65,7 +65,7 @@ def _cycle(recipe: Recipe, folder: Path, watcher: Watcher | None) -> Trial:
         raise error_of(report.ending.outcome, report.ending.message)
     (landed,) = report.landed
     began = time.perf_counter()
-    proof = adopt_in_second_process(request, landed.entry, folder / recipe / "adopting")
+    proof = serve_in_second_process(request, landed.entry, folder / recipe / "adopting")
     return Trial(
         recipe=recipe,
         key=landed.key,

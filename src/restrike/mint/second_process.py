@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ class Answer:
     message: str = ""
 
 
+HERE = "restrike.mint.second_process"
 _QUESTION, _ANSWER = TypeAdapter(Question), TypeAdapter(Answer)
 
 
@@ -68,15 +69,16 @@ def prove_in_second_process(request: MintRequest, entry: str, folder: Path, scra
         Crashed: it died, or something was compiled there.
         RestrikeError: what it raised, in the same class.
     """
-    return _asked(request, entry, str(folder), scratch / "second")
+    return asked(HERE, request, entry, str(folder), scratch / "second")
 
 
 def adopt_in_second_process(request: MintRequest, entry: str, scratch: Path) -> Proof:
     """Discover an entry's cell by its key, verify, load and prove it in a fresh process; raises the same."""
-    return _asked(request, entry, None, scratch)
+    return asked(HERE, request, entry, None, scratch)
 
 
-def _asked(request: MintRequest, entry: str, members: str | None, scratch: Path) -> Proof:
+def asked(module: str, request: MintRequest, entry: str, members: str | None, scratch: Path) -> Proof:
+    """What a module that answers such questions says in a fresh process; raises as those above."""
     (scratch / "tmp").mkdir(parents=True, exist_ok=True)
     question = Question(request=str(request.file), entry=entry, members=members, scratch=str(scratch))
     file = scratch / "question.json"
@@ -84,7 +86,7 @@ def _asked(request: MintRequest, entry: str, members: str | None, scratch: Path)
     environment = child_environment(
         os.environ, scratch=scratch, threads=request.budget.threads, compiler=compiler(os.environ)
     )
-    command = [sys.executable, "-P", "-m", "restrike.mint.second_process", str(file)]
+    command = [sys.executable, "-P", "-m", module, str(file)]
     done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL)
     try:
         answer = _ANSWER.validate_json(question.answer.read_bytes())
@@ -95,11 +97,11 @@ def _asked(request: MintRequest, entry: str, members: str | None, scratch: Path)
     return answer.proof
 
 
-def main(file: Path) -> None:
+def answered(file: Path, prove: Callable[[Question], Proof]) -> None:
     """Answer the question in a file."""
     question = _QUESTION.validate_json(file.read_bytes())
     try:
-        answer = Answer(proof=_proof(question), outcome=Outcome.OK)
+        answer = Answer(proof=prove(question), outcome=Outcome.OK)
     except RestrikeError as error:
         answer = Answer(proof=None, outcome=outcome_of(error), message=error.message)
     write_file(question.answer, _ANSWER.dump_json(answer))
@@ -156,4 +158,4 @@ def _discovered(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    answered(Path(sys.argv[1]), _proof)

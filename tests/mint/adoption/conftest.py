@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.mint.adoption import adoption
 from restrike.mint.adoption.cells import Cells
-from restrike.mint.cell.manifest import Proof
+from restrike.mint.adoption.measuring import Measured
 from restrike.mint.parent import Minted
 from restrike.mint.store.store import CellStore
 
@@ -25,12 +24,8 @@ NONE = Request(prompt="a seven", seed=3, steps=4, guidance_mode="none")
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cell is faster: what a busy machine measures is no matter of these tests."""
-    measured = adoption.prove
-
-    def prove(*given: Any) -> Proof:
-        return replace(measured(*given), eager_s=2.0, cell_s=1.0)
-
-    monkeypatch.setattr(adoption, "prove", prove)
+    faster = Measured(eager_s=0.002, cell_s=0.001, ratio=0.5)
+    monkeypatch.setattr(adoption, "measured", lambda *given: faster)
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_a_missing_shape_class_is_told_with_what_was_found(kept: CellStore) -> N
     cells = Cells(kept, asked=True)
     found = cells.adopted(Engine(device="cpu", cells=cells).load("digits"))
     assert found is not None
-    assert found.armed == ("transformer 8x8-batched",)
+    assert list(found.armed) == ["transformer 8x8-batched"]
     assert [wanted.label for wanted in found.missing] == ["transformer 8x8-none"]
     assert (found.refused, found.rejected) == ((), {})
 

@@ -19,11 +19,11 @@ from restrike.errors import Refused
 from restrike.mint.adoption import adoption, trial
 from restrike.mint.adoption.adoption import Adoption
 from restrike.mint.adoption.cells import Cells
+from restrike.mint.adoption.measuring import Measured
 from restrike.mint.adoption.refusal import AdoptionRefusal
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.host import cpu_target, this_host
 from restrike.mint.cell.keyring import Keyring
-from restrike.mint.cell.manifest import Proof
 from restrike.mint.store.store import CellStore
 
 from . import forging
@@ -112,8 +112,8 @@ def test_a_cell_is_tried_once_on_a_machine_and_never_where_it_was_made(
 def test_what_is_not_faster_is_not_armed_and_stays_in_the_store(
     kept: CellStore, adopting: Adopting, eager: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Proof(max_difference=0.0, tolerance=1e-4, eager_s=0.001, cell_s=0.002)
-    monkeypatch.setattr(adoption, "prove", lambda *given: slow)
+    slow = Measured(eager_s=0.001, cell_s=0.002, ratio=2.0)
+    monkeypatch.setattr(adoption, "measured", lambda *given: slow)
     assert refused(adopting(kept), eager) == "not faster than eager"
     assert kept.has(key_in(kept))
 
@@ -142,7 +142,7 @@ def test_each_sort_of_wrong_cell_counts_once_under_its_reason(
     found = cells.adopted(Engine(device="cpu", cells=cells).load("digits"))
     assert found is not None
     assert found.rejected == dict.fromkeys(wrong, 1)
-    assert found.armed == ("transformer 8x8-batched",)
+    assert list(found.armed) == ["transformer 8x8-batched"]
 
 
 def test_a_cell_that_was_damaged_in_the_store_is_set_aside_before_any_of_it_is_loaded(
@@ -184,8 +184,9 @@ def test_code_that_fails_while_it_serves_costs_no_request_and_is_never_asked_aga
 
 
 def test_a_fault_that_nobody_foresaw_in_the_last_bind_arms_nothing_and_touches_no_model(
-    kept: CellStore, eager: Engine, monkeypatch: pytest.MonkeyPatch
+    kept: CellStore, eager: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = twin(kept, tmp_path / "faulty")
     proved = Adoption._proved
     seen: list[str] = []
 
@@ -199,9 +200,10 @@ def test_a_fault_that_nobody_foresaw_in_the_last_bind_arms_nothing_and_touches_n
     twice = Adoption._candidates
     monkeypatch.setattr(Adoption, "_candidates", lambda self, found: twice(self, found) * 2)
     monkeypatch.setattr(Adoption, "_proved", failing)
-    engine = Engine(device="cpu", cells=Cells(kept, asked=True))
+    engine = Engine(device="cpu", cells=Cells(store, asked=True))
     table = engine.load("digits").compiled
     assert len(seen) == 2
+    assert [aside.reason for aside in store.quarantined()] == [AdoptionRefusal.FAILED]
     assert (table.counters.armed, table.counters.refused) == (0, {"failed when it was adopted": 1})
     assert bytes_of(engine, SEVEN) == bytes_of(eager, SEVEN)
 

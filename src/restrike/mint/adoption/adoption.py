@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,15 +23,18 @@ from restrike.errors import NotFound, Refused, RestrikeError, Shortfall
 from restrike.keys import Digest
 from restrike.mint.adoption.binding import bind_cell, check_constants
 from restrike.mint.adoption.discovery import Discovery, Place, Wanted, bring, discover, find_by_tracing
+from restrike.mint.adoption.measuring import measured
 from restrike.mint.adoption.refusal import QUARANTINED, AdoptionRefusal, AdoptionRefused
 from restrike.mint.adoption.signposts import Signposts
 from restrike.mint.adoption.trial import tried
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.facts import Ingress, bounds
+from restrike.mint.cell.manifest import Proof
 from restrike.mint.cell.refusal import CellRefused
 from restrike.mint.plan import warm_plan
 from restrike.mint.proving import prove
 from restrike.mint.refusals import MintRefused, OutOfTolerance, Subject
+from restrike.mint.shortfalls import placed
 from restrike.mint.targets import resolve_targets
 from restrike.mint.warm import Observed, observe
 from restrike.mint.wrapped import constants_of
@@ -41,11 +44,12 @@ from restrike.mint.wrapped import constants_of
 class Adopted:
     """What became of one card's cells.
 
-    `armed` and `missing` are calls by their labels, `refused` tells of each that was found and not armed why,
-    `rejected` counts the store's other cells by reason, `seconds` is what all of it took.
+    `armed` has the proof of each call by its label, `missing` those without a cell, `refused` tells of each
+    that was found and not armed why, `rejected` counts the store's other cells by reason, `seconds` is what
+    all of it took.
     """
 
-    armed: tuple[str, ...]
+    armed: Mapping[str, Proof]
     missing: tuple[Wanted, ...]
     refused: tuple[tuple[str, str], ...]
     rejected: dict[str, int]
@@ -67,6 +71,7 @@ class Adoption:
     _refused: list[tuple[str, str]] = field(default_factory=list, init=False)
     _missing: list[Wanted] = field(default_factory=list, init=False)
     _seen: dict[str, tuple[Observed, ...]] = field(default_factory=dict, init=False)
+    _proofs: dict[Hashable, Proof] = field(default_factory=dict, init=False)
 
     @property
     def _subject(self) -> Subject:
@@ -88,7 +93,7 @@ class Adoption:
         bound = self._bind_all(self._candidates(found))
         self.resident.compiled.arm(bound)
         return Adopted(
-            armed=tuple(each.call.label for each in bound),
+            armed={each.call.label: self._proofs[each.call.id] for each in bound},
             missing=tuple(self._missing),
             refused=tuple(self._refused),
             rejected=_rejected(found),
@@ -191,10 +196,10 @@ class Adoption:
             seen = self._matching(candidate, ingress)
             module = self._module(seen.target.component)
             bound = self.resident.compiled.bind(self._call(candidate, seen), module)
-            self._prove(candidate, bound, module, seen)
+            self._proofs[bound.call.id] = self._prove(candidate, bound, module, seen)
             return bound
 
-    def _prove(self, candidate: _Candidate, bound: Bound, module: nn.Module, seen: Observed) -> None:
+    def _prove(self, candidate: _Candidate, bound: Bound, module: nn.Module, seen: Observed) -> Proof:
         declared = self.resident.card.compile
         assert declared is not None
         tolerance = declared.tolerance_in(self.resident.placement.dtype)
@@ -203,11 +208,13 @@ class Adoption:
         except OutOfTolerance as error:
             self._led_astray(candidate, seen)
             raise AdoptionRefused(AdoptionRefusal.OUT_OF_TOLERANCE, error.reason) from error
-        if proof.cell_s >= proof.eager_s:
+        times = measured(bound.run, module, seen)
+        if times.ratio >= 1:
             raise AdoptionRefused(
                 AdoptionRefusal.NOT_FASTER,
-                f"{proof.cell_s * 1000:.3g} ms, eager {proof.eager_s * 1000:.3g} ms",
+                f"{times.cell_s * 1000:.3g} ms, eager {times.eager_s * 1000:.3g} ms",
             )
+        return replace(proof, eager_s=times.eager_s, cell_s=times.cell_s)
 
     def _matching(self, candidate: _Candidate, ingress: Ingress) -> Observed:
         """The observed call that a cell was made for; raises AdoptionRefused when it is none of them."""
@@ -253,7 +260,7 @@ class Adoption:
 
     @contextmanager
     def _told(self, label: str, key: Digest | None = None) -> Iterator[None]:
-        """Note what is wrong with one cell; what nobody foresaw goes through, and arms nothing."""
+        """Note what is wrong with one cell; what nobody foresaw is raised, and nothing is armed."""
         try:
             yield
         except CellRefused as error:
@@ -268,6 +275,14 @@ class Adoption:
             self._refuse(label, AdoptionRefusal.NO_ROOM, error.message)
         except MintRefused as error:
             self._refuse(label, AdoptionRefusal.FORWARD_DIES, error.reason)
+        except Exception as error:
+            failure = placed(error)
+            if isinstance(failure, Shortfall):
+                self._refuse(label, AdoptionRefusal.NO_ROOM, failure.message)
+                return
+            if key is not None:  # so that it stands in the way of the others this once
+                self.place.store.quarantine(key, AdoptionRefusal.FAILED, failure.message)
+            raise AdoptionRefused(AdoptionRefusal.FAILED, f"{label}: {failure.message}") from error
 
 
 def _set_aside(place: Place, key: Digest, reason: str) -> None:

@@ -66,7 +66,9 @@ def _bundle(members: Path, wanted: Wanted, seen: Observed, module: nn.Module) ->
     after = compilations(members)
     if after.graphs > before.graphs or after.libraries > before.libraries or after.hits <= before.hits:
         raise AdoptionRefused(
-            AdoptionRefusal.COMPILED_ANEW, "its bundle did not hold all that torch.compile needed"
+            AdoptionRefusal.COMPILED_ANEW,
+            f"{after.graphs - before.graphs} graphs and {after.libraries - before.libraries} libraries, "
+            f"{after.hits - before.hits} graphs from its bundle",
         )
     return run
 

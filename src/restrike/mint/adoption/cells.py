@@ -12,11 +12,11 @@ import torch
 
 from restrike.engine.compiled.modes import Mode
 from restrike.engine.resident import ResidentCard
-from restrike.errors import Refused, RestrikeError, typed
+from restrike.errors import Refused, typed
 from restrike.mint.adoption.adoption import Adopted, Adoption
 from restrike.mint.adoption.background import Minting
 from restrike.mint.adoption.discovery import Place
-from restrike.mint.adoption.refusal import AdoptionRefusal
+from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
 from restrike.mint.cell.facts import Target
 from restrike.mint.cell.host import cpu_target, cuda_target, this_host
 from restrike.mint.refusals import NothingDeclared
@@ -120,8 +120,8 @@ class Cells:
         except NothingDeclared as error:
             if table.asked:
                 table.refused("all", "nothing declared", error.reason)
-        except RestrikeError as error:
-            table.refused("all", AdoptionRefusal.FAILED, error.message)
+        except AdoptionRefused as error:
+            table.refused("all", error.reason, error.detail)
         except Exception as error:
             # Whatever it was, nothing is armed, and eager can serve.
             table.refused("all", AdoptionRefusal.FAILED, typed(error).message)
