@@ -19,7 +19,7 @@ from .conftest import DIGIT, HEAD, Written
 HEAVY = """
 import torch.nn.functional as F
 from diffusers import DiffusionPipeline
-from restrike import Engine, Slot
+from restrike import Engine, Slot, errors
 from restrike.engine.events import StepFinished
 import torch
 

@@ -224,6 +224,21 @@ def test_setup_once_state_kept_and_shut_down(engine: Engine, ready: Ready, tmp_p
     assert target.events == ["setup digits", "shutdown"]  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_a_model_that_was_kept_from_setup_is_refused(engine: Engine, ready: Ready) -> None:
+    filled = ready("""
+    @restrike.endpoint(slots={"pipeline": restrike.Slot()})
+    class Keeps:
+        def setup(self, ctx):
+            self.model = ctx.slots["pipeline"]
+            self.warm = self.model.generate("a one", steps=1).seed
+        def use(self, ctx, payload: Ask) -> int:
+            assert self.warm == 0
+            return self.model.generate("a seven").seed
+    """)
+    with pytest.raises(Refused, match=r"was kept; take it from ctx\.slots"):
+        served(engine, filled)
+
+
 def test_progress_never_falls_and_notices_are_part_of_the_answer(engine: Engine, ready: Ready) -> None:
     filled = ready("""
     @restrike.endpoint()

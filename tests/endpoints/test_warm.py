@@ -60,6 +60,24 @@ def test_without_a_mark_nothing_is_compiled(ready: Ready) -> None:
     assert planned_card(filled.endpoint, filled.cards) is None
 
 
+def test_rows_are_for_the_handlers_that_have_their_fields(ready: Ready) -> None:
+    filled = ready("""
+    class Sized(BaseModel):
+        size: int
+    @restrike.endpoint(
+        slots={"pipeline": restrike.Slot()},
+        compile=restrike.Compiled(rows=({"size": 8}, {"prompt": "a one"})),
+    )
+    class Two:
+        def sized(self, ctx, payload: Sized) -> int:
+            return ctx.slots["pipeline"].generate("a two", width=payload.size).seed
+        def said(self, ctx, payload: Ask) -> int:
+            return ctx.slots["pipeline"].generate(payload.prompt, guidance_mode="none").seed
+    """)
+    assert [row.name for row in payload_rows(filled.endpoint)] == ["said prompt='a one'", "sized size=8"]
+    assert shapes(filled) == ["8x8-none", "8x8-batched"]
+
+
 def test_a_field_without_any_value_is_a_fault(ready: Ready) -> None:
     filled = ready(varied().replace(' = Field(examples=["a seven"])', ""))
     with pytest.raises(InvalidEndpoint, match="payload field 'prompt' has no value to compile for"):

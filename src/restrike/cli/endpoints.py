@@ -132,11 +132,21 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"slot {name}: {', '.join(slot['tasks']) or 'any task'}, {slot['default'] or 'to be filled'}"
         )
-    needs = [f"{name.removesuffix('_bytes')} {value}" for name, value in found["resources"].items() if value]
-    lines.append(f"needs {', '.join(needs)}")
+    lines.append(f"needs {_needs(found['resources'])}")
     compiled = found["compile"]
     lines.append(f"compiles {len(compiled['rows'])} payloads" if compiled else "is not compiled")
     return lines
+
+
+def _needs(resources: Mapping[str, int]) -> str:
+    from restrike.cli.tables import size_of
+
+    asked = {
+        name.removesuffix("_bytes").replace("_", " "): size_of(value) if name.endswith("_bytes") else value
+        for name, value in resources.items()
+        if value
+    }
+    return ", ".join(f"{name} {value}" for name, value in asked.items())
 
 
 def check(options: CheckOptions) -> None:
@@ -219,7 +229,11 @@ def _served(found: Filled, payload: Any, options: RunOptions, cells: Cells | Non
 
     cancellation = Cancellation()
     asked = Asked(
-        handler=options.handler, seed=options.seed, folder=options.output_dir, cancellation=cancellation
+        handler=options.handler,
+        seed=options.seed,
+        folder=options.output_dir,
+        cancellation=cancellation,
+        watch=_show,
     )
     with (
         on_interrupt(cancellation.cancel),
@@ -227,6 +241,13 @@ def _served(found: Filled, payload: Any, options: RunOptions, cells: Cells | Non
         Serving(found.endpoint, found.cards, engine) as serving,
     ):
         return serving.call(payload, asked)
+
+
+def _show(event: object) -> None:
+    from restrike.endpoints.context import Progressed
+
+    if isinstance(event, Progressed):
+        typer.echo(f"{event.fraction:.0%} {event.note}".rstrip(), err=True)
 
 
 def _tell(answer: Answer, options: RunOptions) -> None:

@@ -40,9 +40,9 @@ class Compiled:
     """That the calls which the handlers make of a slot's card are worth compiling, and for which payloads.
 
     The rows of the warm plan are all combinations of the values that payload fields are marked with
-    (`Varies`), or `rows` when given, each the values of some fields. An `excluding` entry leaves out each row
-    that has all of its values. `slot` may be left out when there is one; `targets` are the card's components,
-    none meaning all that it declares.
+    (`Varies`), or `rows` when given, each the values of some fields, for the handlers that have them. An
+    `excluding` entry leaves out each row that has all of its values. `slot` may be left out when there is
+    one; `targets` are the card's components, none meaning all that it declares.
     """
 
     slot: str = ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from restrike.cards.card import LoopSpec, ModelCard
+from restrike.cards.card import ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.endpoints.context import Context
 from restrike.endpoints.declaration import Endpoint, Handler
@@ -32,7 +32,6 @@ class SlotCall:
 
     slot: str
     request: Request
-    loop: LoopSpec
     arguments: Arguments
 
 
@@ -75,8 +74,8 @@ class Rehearsal:
                 raise Refused(
                     f"endpoint '{self.endpoint.name}' makes more than {_CALLS_MOST} calls for one payload"
                 )
-            loop, arguments = resolve(card, with_seed(request, _SEED))
-            self.calls.append(SlotCall(slot=slot, request=request, loop=loop, arguments=arguments))
+            _, arguments = resolve(card, with_seed(request, _SEED))
+            self.calls.append(SlotCall(slot=slot, request=request, arguments=arguments))
             return _grey(card, arguments)
 
         return make

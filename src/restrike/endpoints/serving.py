@@ -9,8 +9,9 @@ import secrets
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +86,9 @@ class Serving:
         handler = handler_of(self.endpoint, asked.handler)
         read = payload_type(handler).read(payload)
         began = time.perf_counter()
-        request = _Request(self, handler, read, asked)
-        with told(self.endpoint, handler):
-            value = plain_answer(bound(handler, self._ready(request.context))(request.context, read))
-        request.context.check()
+        with told(self.endpoint, handler), closing(_Request(self, handler, read, asked)) as request:
+            value = plain_answer(bound(handler, self._ready(handler))(request.context, read))
+            request.context.check()
         return Answer(
             endpoint=self.endpoint.name,
             handler=handler.name,
@@ -112,10 +112,12 @@ class Serving:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ready(self, context: Context) -> Any:
+    def _ready(self, handler: Handler) -> Any:
         with self._lock:
             if self._instance is None:
-                self._instance = set_up(self.endpoint, context)
+                # A request of its own: another one's cancellation, seed and folder are nothing to the class.
+                with closing(_Request(self, handler, None, Asked(seed=0))) as request:
+                    self._instance = set_up(self.endpoint, request.context)
             return self._instance
 
 
@@ -128,6 +130,7 @@ class _Request:
         self._serving, self._handler, self._payload, self._asked = serving, handler, payload, asked
         self._cancellation = asked.cancellation or Cancellation()
         self._weights: dict[str, None] = {}
+        self._is_over = False
         self.files = Files(folder=asked.folder, write=write_clip)
         self.context = Context(
             slots={name: SlotModel(card, self._make) for name, card in serving.cards.items()},
@@ -138,10 +141,18 @@ class _Request:
             provenance=self._provenance,
         )
 
+    def close(self) -> None:
+        """End it: a view of a model that was kept beyond this makes nothing more."""
+        self._is_over = True
+
     def _make(self, card: ModelCard, request: Request) -> Generation:
         from restrike.engine.events import Noticed
         from restrike.engine.requests import StreamOptions
 
+        if self._is_over:
+            raise Refused(
+                "a model of a request that is over was kept; take it from ctx.slots of this request"
+            )
         seeded = with_seed(request, self.context.seed)
         job = self._serving.engine.submit(card, seeded, StreamOptions(cancellation=self._cancellation))
         for event in job:
@@ -197,8 +208,6 @@ def bound(handler: Handler, instance: Any) -> Callable[[Context, Any], Any]:
 
 def with_seed(request: Request, seed: int) -> Request:
     """The request with a seed of its own, or else this one."""
-    from dataclasses import replace
-
     return replace(request, seed=seed) if request.seed is None else request
 
 
@@ -211,24 +220,21 @@ def checked_seed(seed: int | None) -> int:
     return seed
 
 
-class told:
+@contextmanager
+def told(endpoint: Endpoint, handler: Handler) -> Iterator[None]:
     """A block of a handler's code: what it raises leaves as one of `restrike.errors`, with its place."""
-
-    def __init__(self, endpoint: Endpoint, handler: Handler) -> None:
-        self._endpoint, self._handler = endpoint, handler
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, RestrikeError | KeyboardInterrupt | SystemExit):
-            return
+    try:
+        yield
+    except RestrikeError:
+        raise
+    except Exception as error:
         failure = typed(error)
         if not isinstance(failure, Crashed):
             raise failure from error
-        code = self._handler.function.__code__.co_filename
-        lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == code]
+        code = handler.function.__code__.co_filename
+        lines = [
+            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code
+        ]
         where = f" at {Path(code).name}:{lines[-1]}" if lines else ""
-        raise Crashed(
-            f"handler '{self._handler.name}' of endpoint '{self._endpoint.name}'{where}: {failure.message}"
-        ) from error
+        whose = f"handler '{handler.name}' of endpoint '{endpoint.name}'{where}"
+        raise Crashed(f"{whose}: {failure.message}") from error

@@ -76,8 +76,9 @@ def _import(
 
 
 def _is_heavy(name: str) -> bool:
-    known = name.partition(".")[0] in HEAVY or name.startswith(_OURS)
-    return known and name not in sys.modules
+    top = name.partition(".")[0]
+    asked = top if top in HEAVY else name if name.startswith(_OURS) else None
+    return asked is not None and sys.modules.get(asked) is None
 
 
 def _light_names(names: Sequence[str]) -> Any:
@@ -87,6 +88,10 @@ def _light_names(names: Sequence[str]) -> Any:
     found = ModuleType("restrike")
     for name in names:
         home = restrike.home_of(name)
-        heavy = home is not None and _is_heavy(home)
-        setattr(found, name, Stub(f"restrike.{name}") if heavy else getattr(restrike, name))
+        if home is not None and _is_heavy(home):
+            setattr(found, name, Stub(f"restrike.{name}"))
+            continue
+        real = builtins.__import__("restrike", fromlist=(name,))
+        if hasattr(real, name):  # else the statement itself raises ImportError
+            setattr(found, name, getattr(real, name))
     return found

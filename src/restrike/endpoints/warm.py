@@ -98,7 +98,9 @@ def _rows(endpoint: Endpoint, handler: Handler) -> Iterator[PayloadRow]:
     taken = payload_type(handler)
     compiled = endpoint.compiled
     assert compiled is not None
-    for values in _combinations(endpoint, handler, taken) if compiled.rows is None else compiled.rows:
+    names = {each.name for each in taken.fields()}
+    given = None if compiled.rows is None else (row for row in compiled.rows if names >= {*row})
+    for values in _combinations(endpoint, handler, taken) if given is None else given:
         if not any(_matches(values, excluded) for excluded in compiled.excluding):
             taken.read(values)
             yield PayloadRow(handler=handler, values=values)
