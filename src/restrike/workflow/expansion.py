@@ -33,7 +33,8 @@ class Machine:
     """What a workflow is expanded for: where it will run, and with which tasks.
 
     `precision` is a dtype by its torch name, None for each card's own; `weights_now` tells the weights of
-    a card there, `cells_now` the keys of the compiled calls that may answer there.
+    a card there, `cells_now` the keys of the compiled calls that may answer there. `barred` says why a model
+    or an adapter may not be named so, None when it may; it is asked before anything is looked for.
     """
 
     tasks: Tasks
@@ -41,6 +42,7 @@ class Machine:
     precision: str | None = None
     weights_now: Callable[[ModelCard], WeightStamp] = stamp_of
     cells_now: Callable[[], tuple[str, ...]] = tuple
+    barred: Callable[[str], str | None] = lambda location: None
 
 
 def expand(

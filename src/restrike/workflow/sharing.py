@@ -90,6 +90,7 @@ class Shared:
             card=self._card,
             weights_now=machine.weights_now,
             cells_now=machine.cells_now,
+            barred=machine.barred,
             note=lambda text: self.notices.setdefault(text),
         )
 

@@ -43,6 +43,8 @@ def _adapters(entries: list[Any] | tuple[Any, ...], site: Site) -> Iterator[Adap
         path, strength = given.get("path"), given.get("strength", 1.0)
         if path is None and "path" in given:
             site.note(f"LoRA {number + 1} is disabled: its path is null")
+        elif (barred := _barred(written, site)) is not None:
+            site.findings.add((*place, "path"), barred)
         elif not isinstance(path, str):
             site.findings.add(
                 (*place, "path"), f"path {shown(path)} is no text: a file, a folder or a hub id"
@@ -58,6 +60,12 @@ def _adapters(entries: list[Any] | tuple[Any, ...], site: Site) -> Iterator[Adap
                 weight_name=given.get("weight_name"),
                 component=given.get("component"),
             )
+
+
+def _barred(written: Any, site: Site) -> str | None:
+    """Why an adapter may not be named so; a file that a reference stands for was looked at already."""
+    path = written.get("path") if isinstance(written, Mapping) else written
+    return site.barred(path) if isinstance(path, str) else None
 
 
 def _with_paths(tree: Any) -> Any:

@@ -25,6 +25,10 @@ CALL, COUNT, IMAGE, PROMPT = "call", "count", "image", "prompt"
 
 def build_generate(name: str, given: Mapping[str, Any], site: Site) -> Built | None:
     """The operation of a card with its arguments; None, with findings, when there is no such card."""
+    barred = site.barred(name)
+    if barred:
+        site.findings.add(site.at("generate"), barred)
+        return None
     try:
         card = site.card(name)
         if card.location is None:

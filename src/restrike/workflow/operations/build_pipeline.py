@@ -94,6 +94,10 @@ def _arguments(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], in
 
 def _checkpoint(name: str, site: Site) -> tuple[Location, Checkpoint, dict[str, Any]] | None:
     place = site.at(PIPELINE, "checkpoint")
+    barred = site.barred(name)
+    if barred:
+        site.findings.add(place, barred)
+        return None
     try:
         location = located(name)
         if location is None:
@@ -155,6 +159,10 @@ def _loras(specs: list[LoraSpec], site: Site) -> Iterator[LoraSource]:
         place = site.at(PIPELINE, "loras", number)
         if spec.path is None:
             site.note(f"LoRA '{spec.name or number + 1}' is disabled: its path is null")
+            continue
+        barred = site.barred(spec.path)
+        if barred:
+            site.findings.add((*place, "path"), barred)
             continue
         if not is_installed("peft"):
             site.findings.add(place, f"a LoRA needs peft: {EXTRA}")

@@ -22,8 +22,8 @@ class Site:
 
     `card` finds a card by its name, folder or hub id, and raises as `cards.registry.find` does; `weights_now`
     tells the weights of a card where the step will run, and raises as `cards.identity.stamp_of` does;
-    `cells_now` tells the keys of the compiled calls that may answer there; `note` tells the person who runs
-    the workflow something that is not wrong.
+    `cells_now` tells the keys of the compiled calls that may answer there; `barred` says why a model or an
+    adapter may not be named so; `note` tells the person who runs the workflow something that is not wrong.
     """
 
     place: Place
@@ -34,6 +34,7 @@ class Site:
     card: Callable[[str], ModelCard]
     weights_now: Callable[[ModelCard], WeightStamp]
     cells_now: Callable[[], tuple[str, ...]]
+    barred: Callable[[str], str | None]
     note: Callable[[str], None]
 
     def at(self, *steps: str | int) -> Place:
