@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -11,6 +13,9 @@ from engine.driving import bytes_of
 from restrike.cards.adapters import Adapter
 from restrike.cards.request import Request
 from restrike.engine.engine import Engine
+from restrike.engine.memory.residency import Asleep
+from restrike.engine.weights import overlay
+from restrike.engine.weights.overlay import write
 
 from .loras import state
 
@@ -77,3 +82,33 @@ def test_a_component_that_was_dropped_is_fused_anew(own: Engine, a: Path) -> Non
     resident.wake()
     assert bytes_of(own, with_file(a)) == made
     assert bytes_of(own, BASE) == base
+
+
+def test_adapters_that_could_not_be_undone_are_undone_before_the_next_request(own: Engine, a: Path) -> None:
+    base, made = bytes_of(own, BASE), bytes_of(own, with_file(a))
+    resident = own.load("digits")
+    resident.sleep("transformer")
+    with pytest.raises(Asleep):
+        own.generate("digits", BASE)
+    resident.wake("transformer")
+    assert bytes_of(own, BASE) == base
+    assert bytes_of(own, with_file(a)) == made
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_a_fuse_whose_undoing_fails_as_well_is_undone_later(
+    own: Engine, a: Path, b: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    base, made = bytes_of(own, BASE), bytes_of(own, with_file(a))
+    left = iter(range(writes))
+
+    def failing(parameter: torch.Tensor, value: torch.Tensor) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(parameter, value)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(overlay, "write", failing)
+        own.generate("digits", with_file(b))
+    assert bytes_of(own, BASE) == base
+    assert bytes_of(own, with_file(a)) == made

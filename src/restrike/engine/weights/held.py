@@ -47,7 +47,8 @@ class CardWeights:
         self._evict = evict
         self.leases = Leases(resident.card.name)
         self._overlay = Overlay(resident.component)
-        self._fused: Stack = ()
+        self._fused: Stack | None = ()
+        """None after a failure that left something fused, which no request may take for what it wants."""
         self._bound: dict[str, Stack] = {}
         self._synced: dict[str, _Synced] = {}
 
@@ -69,7 +70,7 @@ class CardWeights:
     def rest(self) -> None:
         """Undo what is fused if no request reads the weights; the next one that wants it fuses it anew."""
         with self._resident.turn:
-            if self._fused and self.leases.idle:
+            if self._fused != () and self.leases.idle:
                 self._become((), [])
 
     def _bind(self, spec: LoopSpec, adapter: Adapter) -> tuple[Addition, ...]:
@@ -77,17 +78,19 @@ class CardWeights:
         return bind(adapter, updates, spec.components, self._resident.component)
 
     def _become(self, stack: Stack, parts: list[tuple[Addition, ...]]) -> None:
-        """Fuse these, and nothing else; when it fails, the weights are the base."""
+        """Fuse these, and nothing else; when it fails, the weights are the base, or become it next time."""
         additions = [addition for each in parts for addition in each]
         before = self._overlay.components
         touched = dict.fromkeys((*before, *(part.component for part in additions)))
         for component in touched:  # before the first byte, so that none is dropped half way
             self._resident.changed(component)
             self._evict(component, ADAPTERS)
-        self._fused, self._bound = (), {}
+        self._fused, self._bound = None, {}
         try:
             self._overlay.become(additions)
         finally:
+            if not self._overlay.components:
+                self._fused = ()
             for component in touched:
                 self._note(component)
         self._fused = stack
