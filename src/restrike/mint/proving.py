@@ -40,8 +40,7 @@ def prove(run: Run, component: nn.Module, seen: Observed, tolerance: float, subj
     for batch in dict.fromkeys(seen.shape.batches):
         with torch.inference_mode():
             probe = seen.probe(batch)
-            eager = _timed(lambda inputs: seen.call(component, inputs), probe)
-            cell = _timed(run, probe)
+            eager, cell = _timed((lambda inputs: seen.call(component, inputs), run), probe)
         found = difference(eager.answer, cell.answer)
         if not found <= tolerance:
             raise OutOfTolerance(
@@ -78,16 +77,19 @@ def difference(eager: Tensor, cell: Tensor) -> float:
     return found / scale if scale > 0 else (0.0 if found == 0 else float("inf"))
 
 
-def _timed(run: Run, probe: Mapping[str, Tensor]) -> Timed:
-    seconds: list[float] = []
-    answer = run(probe)
-    while len(seconds) < _REPEATS and sum(seconds) < _LONG_S:
-        _settle(answer)
-        began = time.perf_counter()
-        answer = run(probe)
-        _settle(answer)
-        seconds.append(time.perf_counter() - began)
-    return Timed(answer=answer, seconds=median(seconds))
+def _timed(runs: tuple[Run, ...], probe: Mapping[str, Tensor]) -> tuple[Timed, ...]:
+    """Each run's answer and time; they take turns, so that what else goes on here meets all of them."""
+    answers = [run(probe) for run in runs]
+    seconds: list[list[float]] = [[] for _ in runs]
+    while len(seconds[0]) < _REPEATS and sum(map(sum, seconds)) < _LONG_S:
+        for run, taken in zip(runs, seconds, strict=True):
+            _settle(answers[0])
+            began = time.perf_counter()
+            _settle(run(probe))
+            taken.append(time.perf_counter() - began)
+    return tuple(
+        Timed(answer=answer, seconds=median(taken)) for answer, taken in zip(answers, seconds, strict=True)
+    )
 
 
 def _settle(answer: Tensor) -> None:
