@@ -1,0 +1,114 @@
+"""Turns what a run and its engine say into a job's events and its record. It stops nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from restrike.engine.events import Event, Noticed, PreviewReady, Started, StepFinished, Succeeded
+from restrike.errors import typed
+from restrike.server.worker.previews import Previews
+from restrike.server.worker.telling import Telling, Told
+from restrike.workflow.runner import RunBegan, RunEvent, StepBegan, StepEnded
+from restrike.workflow.runs import Manifest, StepRecord
+
+
+@dataclass(kw_only=True)
+class Watching:
+    """What is seen of one attempt; `began` keeps the name of its run's folder, `run_name` is it."""
+
+    telling: Telling
+    previews: Previews
+    began: Callable[[str], None]
+    run_name: str | None = None
+    step: str | None = None
+    """The step that runs."""
+    longest_step_s: float = 0.0
+    _made: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def run(self, event: RunEvent) -> None:
+        """A run has its folder; a step began or ended."""
+        match event:
+            case RunBegan():
+                self.began(event.run)
+                self.run_name = event.run
+            case StepBegan():
+                self.step = event.action.id
+                label = event.action.operation.label
+                self.telling.tell("step", {"step": self.step, "label": label, "status": "began"})
+            case StepEnded():
+                self._ended(event.record)
+            case _:
+                pass
+
+    def _ended(self, record: StepRecord) -> None:
+        data = {
+            "step": record.action,
+            "label": record.label,
+            "status": record.status,
+            "seconds": record.seconds,
+            "origin": record.origin,
+            "reason": record.reason,
+        }
+        self.telling.tell("step", data)
+        for file in record.files:
+            made = {"file": file.file, "sha256": file.sha256, "size_bytes": file.size_bytes}
+            self.telling.tell("artifact", {"step": record.action, **made, "reused": file.reused})
+
+    def engine(self, step: str, event: Event) -> None:
+        """A generation of a step moved on."""
+        match event:
+            case Started():
+                # The model may decide itself how many steps it takes: then nothing is known yet.
+                told = {"step": step, "item": None, "done": 0, "total": event.steps or None}
+                self.telling.tell("progress", told)
+            case StepFinished():
+                self.longest_step_s = max(self.longest_step_s, event.seconds)
+                counted = {"item": event.item, "done": event.step, "total": event.total}
+                self.telling.tell("progress", {"step": step, **counted, "seconds": round(event.seconds, 6)})
+            case PreviewReady():
+                self.telling.later(lambda: self._preview(step, event))
+            case Noticed():
+                self.telling.tell("notice", {"step": step, "message": event.message})
+            case Succeeded():
+                self._made[step] = _made(event)
+            case _:
+                pass
+
+    def _preview(self, step: str, event: PreviewReady) -> Told:
+        shown = {"step": step, "item": event.item, "done": event.step}
+        try:
+            return "preview", {**shown, "file": self.previews.keep(event.frames_THWC)}
+        except OSError as error:
+            return "notice", {"step": step, "message": f"no preview: {typed(error).message}"}
+
+    def record(self, manifest: Manifest | None) -> Mapping[str, Any]:
+        """What the job's record gains: times, what was reused, and what computed the rest."""
+        if manifest is None:
+            return {}
+        return {
+            "seed": manifest.seed,
+            "seconds": {step.action: step.seconds for step in manifest.steps},
+            "reused": [step.action for step in manifest.steps if step.status == "reused"],
+            "computed": [step.action for step in manifest.steps if step.status == "computed"],
+            "notices": list(manifest.notices),
+            "generations": self._made,
+        }
+
+
+def _made(event: Succeeded) -> dict[str, Any]:
+    """Which weights, cells and captures made the pictures of one step."""
+    generation = event.generation
+    provenance = generation.picture.provenance
+    return {
+        "card": provenance.card,
+        "seed": generation.seed,
+        "weights": provenance.weights,
+        "weight_versions": dict(provenance.weight_versions),
+        "cells": list(generation.compiled.cells),
+        "eager_forwards": dict(generation.compiled.eager),
+        "capture": generation.capture.backend,
+        "replays": generation.capture.replays,
+        "eager_steps": dict(generation.capture.eager_breaks),
+    }

@@ -1,0 +1,147 @@
+"""The worker itself: claims one job after another, runs it, and says how it ended.
+
+A failed job costs it nothing; it ends when it is told to, when its server is gone, or when it has grown.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from restrike.errors import RestrikeError
+from restrike.server.jobs.model import Job, JobState, Outcome
+from restrike.server.jobs.queue import Queue
+from restrike.server.worker.attempt import Attempt
+from restrike.server.worker.attendance import Attendance
+from restrike.server.worker.ending import failed
+from restrike.server.worker.lines import Orders
+from restrike.server.worker.machine import WorkerMachine
+from restrike.server.worker.memory import Growth, rss_bytes
+from restrike.server.worker.options import RECYCLED
+from restrike.server.worker.previews import Previews
+from restrike.server.worker.telling import Telling
+from restrike.server.worker.watching import Watching
+from restrike.server.workers import Workers
+
+LOOK_S = 0.5
+"""How often an idle worker looks at the queue without being told to."""
+_PAUSE_S = 1.0
+
+
+class Worker:
+    """One worker. `run` returns its process's exit status."""
+
+    def __init__(
+        self,
+        machine: WorkerMachine,
+        jobs: Queue,
+        workers: Workers,
+        attendance: Attendance,
+        orders: Orders,
+        nudge: Callable[[], None],
+    ) -> None:
+        self._machine = machine
+        self._jobs, self._workers = jobs, workers
+        self._attendance, self._orders, self._nudge = attendance, orders, nudge
+        self._growth = Growth(machine.options.growth_bytes)
+
+    def run(self) -> int:
+        """Work until told to end, or until a fresh process is better."""
+        self._machine.engine  # noqa: B018  (loads torch before the first job has to wait for it)
+        self._attendance.begin()
+        self._nudge()
+        try:
+            while not self._orders.draining.is_set():
+                job = self._next()
+                if job is not None and not self._work(job):
+                    return RECYCLED
+        finally:
+            self._attendance.end()
+            self._machine.close()
+        return 0
+
+    def _next(self) -> Job | None:
+        """A job, or None after a while without one."""
+        self._orders.look.clear()
+        try:
+            mine = self._attendance.worker.facts
+            others = tuple(row.facts for row in self._workers.live() if row.id != mine.id)
+            job = self._jobs.claim(mine, others)
+        except RestrikeError as error:
+            complain(error.message)
+            time.sleep(_PAUSE_S)
+            return None
+        if job is None:
+            self._orders.look.wait(LOOK_S)
+        else:
+            self._nudge()
+        return job
+
+    def _work(self, job: Job) -> bool:
+        """Run a job to its end; whether this process is fit for another."""
+        self._end(job, *self._outcome(job))
+        self._nudge()
+        return self._is_fit()
+
+    def _outcome(self, job: Job) -> tuple[Outcome, bool]:
+        """How the job ended, and whether it was only interrupted because the server stops."""
+        try:
+            session = self._machine.session(job.workspace)
+        except RestrikeError as error:
+            return failed(error, None, {}), False
+        attempts: list[Attempt] = []
+        telling = Telling(self._jobs, job, self._nudge, lambda: attempts[0].stop())
+        watching = Watching(
+            telling=telling,
+            previews=Previews(self._machine.place, job.id),
+            began=lambda run: self._jobs.began(job.id, job.attempt, run),
+            run_name=job.run,
+        )
+        attempt = Attempt(job, session, watching, preview_every=self._machine.options.preview_every)
+        attempts.append(attempt)
+        self._attendance.attend(attempt)
+        outcome = attempt.run()
+        self._attendance.part()
+        try:
+            telling.close()
+        except RestrikeError as error:
+            outcome = failed(error, None, outcome.record)
+        return outcome, outcome.state is JobState.CANCELLED and self._orders.stopping.is_set()
+
+    def _end(self, job: Job, outcome: Outcome, interrupted: bool) -> None:
+        """Note the end; a database that cannot be written is tried until it can, or the server is gone."""
+        while True:
+            try:
+                if interrupted:
+                    # It waits again, unless someone had cancelled it as well.
+                    self._jobs.orphaned(job.id, job.attempt, "the server was stopped", killed=False)
+                else:
+                    self._jobs.finish(job.id, job.attempt, outcome)
+                return
+            except RestrikeError as error:
+                complain(error.message)
+                time.sleep(_PAUSE_S)
+
+    def _is_fit(self) -> bool:
+        weights_bytes = self._machine.weights_bytes()
+        try:
+            warm = self._machine.engine.warm()
+        except RestrikeError as error:
+            # A checkpoint is gone from the disk: what it is cannot be told any more.
+            complain(error.message)
+            warm = ()
+        self._attendance.holds(
+            resident=tuple(sorted({card.weights for card in warm})),
+            armed=tuple(sorted({card.weights for card in warm if card.graphs})),
+            resident_bytes=weights_bytes,
+        )
+        if self._growth.exceeded(rss_bytes(), weights_bytes):
+            complain("grew beyond its bound beside weights; a fresh process takes its place")
+            return False
+        return self._machine.is_sound()
+
+
+def complain(message: str) -> None:
+    """A line in the worker's log."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
