@@ -6,6 +6,7 @@ lie beside. A bundle that saved nothing is a failure; one that is put back must 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from restrike.loops.contract import Tensors
 from restrike.mint.cell.facts import Ingress, TensorSpec, bounds
 from restrike.mint.recipes.counting import LIBRARIES, cache_folder, libraries
 from restrike.mint.recipes.options import Value
+from restrike.mint.targets import COMPILERS, compiler
 from restrike.mint.warm import Call
 from restrike.mint.wrapped import WrappedCall
 
@@ -60,7 +62,12 @@ def compiled(
     component: nn.Module, call: Call, ingress: Ingress, options: Mapping[str, Value]
 ) -> Callable[[Tensors], Tensor]:
     """The call under `torch.compile`, whole or not at all, on named tensors; it compiles at its first run."""
-    given: dict[str, Any] = dict(options)
+    # What torch reads of the environment and keys its caches by: the same in a mint's and any other process.
+    of_environment = {
+        "aot_inductor.enable_line_tables": False,
+        "cpp.cxx": (None, compiler(os.environ) or COMPILERS[0]),
+    }
+    given: dict[str, Any] = {**options, **of_environment}
     wrapped = WrappedCall(component, call, tuple(spec.name for spec in ingress.tensors))
     run: Any = torch.compile(wrapped, fullgraph=True, dynamic=False, options=given)
 
