@@ -149,6 +149,10 @@ SWITCHES: dict[str, Callable[[bool], Any]] = {
     "deterministic": lambda on: torch._C._set_deterministic_algorithms(on, warn_only=False),
     "threads": lambda on: torch.set_num_threads(2 if on else 1),
     "matmul precision": lambda on: torch.set_float32_matmul_precision("high" if on else "highest"),
+    "matmul precision of a backend": lambda on: setattr(
+        torch.backends.mkldnn.matmul, "fp32_precision", "bf16" if on else "none"
+    ),
+    "precision of all": lambda on: setattr(torch.backends, "fp32_precision", "ieee" if on else "none"),
     "flash attention": lambda on: torch.backends.cuda.enable_flash_sdp(not on),
     "math attention": lambda on: torch.backends.cuda.enable_math_sdp(not on),
     "default dtype": lambda on: torch.set_default_dtype(torch.float64 if on else torch.float32),
@@ -159,6 +163,7 @@ SWITCHES: dict[str, Callable[[bool], Any]] = {
 def test_each_switch_of_the_process_is_in_the_key(name: str) -> None:
     lab = fresh()
     plan = lab.plan()
+    SWITCHES[name](False)
     before = signature_of(lab.backend, ("x",), plan)
     SWITCHES[name](True)
     try:
