@@ -22,12 +22,19 @@ class History:
         self._database = database
 
     def jobs(
-        self, *, state: JobState | None = None, before: tuple[float, str] | None = None, limit: int = 50
+        self,
+        *,
+        state: JobState | None = None,
+        workspace: str | None = None,
+        before: tuple[float, str] | None = None,
+        limit: int = 50,
     ) -> tuple[Job, ...]:
         """The newest jobs first; `before` is the (created, id) of the last one that was seen."""
         query = select(jobs).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(limit)
         if state is not None:
             query = query.where(jobs.c.state == str(state))
+        if workspace is not None:
+            query = query.where(jobs.c.workspace == workspace)
         if before is not None:
             created, name = before
             query = query.where(
@@ -35,6 +42,19 @@ class History:
             )
         with self._database.read() as connection:
             return tuple(job_of(row) for row in connection.execute(query))
+
+    def of_client(self, workspace: str, client_id: str) -> Job | None:
+        """The job that a client submitted under an id of its own."""
+        query = select(jobs).where(jobs.c.workspace == workspace, jobs.c.client_id == client_id)
+        with self._database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else job_of(row)
+
+    def has_ended(self, name: str) -> bool:
+        """Whether nothing more happens to a job; also when it was forgotten."""
+        with self._database.read() as connection:
+            state = connection.execute(select(jobs.c.state).where(jobs.c.id == name)).scalar_one_or_none()
+        return state is None or state in _FINAL
 
     def ahead_of(self, job: Job) -> int:
         """How many waiting jobs stand before a waiting one."""

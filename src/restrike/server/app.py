@@ -1,0 +1,126 @@
+"""The web application of a server: routes, what stands before them, and what lives as long as it does.
+
+It runs no job; its lifespan starts what looks for events, and what it is given beside that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from restrike.errors import Finding, NotFound, Refused, RestrikeError, typed
+from restrike.server.api import ROUTERS
+from restrike.server.metrics import Metrics, Timing
+from restrike.server.problems import MEDIA_TYPE, Rejected, problem_response
+from restrike.server.security.access import Access
+from restrike.server.security.guard import Guard
+from restrike.server.security.limits import BodyLimits
+from restrike.server.service import Service
+
+Beside = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+"""What lives as long as the application: a supervisor of workers, a session manager."""
+_PROBLEM = {
+    "description": "What is wrong, as a problem (RFC 9457).",
+    "content": {MEDIA_TYPE: {"schema": {"type": "object"}}},
+}
+
+
+class InvalidForm(Refused):
+    """The body has not the form that this route takes."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__("; ".join(map(str, findings)))
+        self._findings = findings
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All faults of form, each at its place."""
+        return self._findings
+
+
+def create_app(service: Service, access: Access | None = None, beside: tuple[Beside, ...] = ()) -> FastAPI:
+    """The application of a service. `access` says who may reach it, by default this machine's users."""
+    access = access or Access()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+            tasks.start_soon(service.news.run)
+            for each in beside:
+                await stack.enter_async_context(each(app))
+            yield
+            tasks.cancel_scope.cancel()
+
+    app = FastAPI(
+        title="Restrike",
+        version=_version(),
+        summary="A queue of generations and workflows over this machine's cards.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        responses={422: _PROBLEM, "4XX": _PROBLEM},
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.state.metrics = Metrics(service)
+    for router in ROUTERS:
+        app.include_router(router)
+    _answer_failures(app, service)
+    # The last one stands first: a request is let in before anything of it is read.
+    app.add_middleware(BodyLimits, limits=service.limits)
+    app.add_middleware(Timing, metrics=app.state.metrics)
+    app.add_middleware(Guard, access=access, tokens=service.tokens)
+    if access.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(access.origins),
+            allow_methods=["*"],
+            allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
+        )
+    return app
+
+
+def _answer_failures(app: FastAPI, service: Service) -> None:
+    """Every failure becomes a problem, in one way."""
+
+    async def known(request: Request, error: Exception) -> Response:
+        return problem_response(typed(error), service.shown)
+
+    async def of_form(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(InvalidForm(tuple(map(_finding, error.errors()))), service.shown)
+
+    async def of_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            return problem_response(NotFound(f"nothing is at {request.url.path[:200]}"), service.shown)
+        answer = problem_response(Rejected(error.status_code, str(error.detail)), service.shown)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    app.add_exception_handler(RestrikeError, known)
+    app.add_exception_handler(Exception, known)
+    app.add_exception_handler(RequestValidationError, of_form)
+    app.add_exception_handler(HTTPException, of_http)
+
+
+def _finding(fault: dict[str, Any]) -> Finding:
+    place = [str(step) for step in fault["loc"] if step != "body"]
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        message = "there is no such field"
+    return Finding(path=".".join(place), message=message)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("restrike")
