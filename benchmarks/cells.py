@@ -116,6 +116,7 @@ def minted(case: Case, root: Path) -> None:
         target=cpu_target(),
         store=str(root / "cells"),
         scratch=str(new_scratch(root / "mints")),
+        precision="float32",
         shapes=(case.shape,),
     )
     ending = mint(request).report.ending

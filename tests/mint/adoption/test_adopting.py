@@ -23,7 +23,7 @@ from restrike.loops.contract import StepPlan
 from restrike.media.provenance import parse
 from restrike.mint.adoption import adoption
 from restrike.mint.adoption.cells import Cells
-from restrike.mint.adoption.signposts import Signposts
+from restrike.mint.adoption.signposts import Signposts, sizes_key
 from restrike.mint.cell.host import cpu_target, this_host
 from restrike.mint.store.store import CellStore
 
@@ -72,6 +72,18 @@ def test_a_missing_shape_class_is_told_with_what_was_found(kept: CellStore) -> N
     assert list(found.armed) == ["transformer 8x8-batched"]
     assert [wanted.label for wanted in found.missing] == ["transformer 8x8-none"]
     assert (found.refused, found.rejected) == ((), {})
+
+
+def test_a_size_that_was_minted_beside_the_declared_ones_is_looked_for(
+    kept: CellStore, adopting: Adopting, tmp_path: Path
+) -> None:
+    store = twin(kept, tmp_path / "more")
+    resident = adopting(store).load("digits")
+    Signposts(store.root).add_size(sizes_key(resident, cpu_target()), "8x8-cfg")
+    cells = Cells(store, asked=True)
+    found = cells.adopted(Engine(device="cpu", cells=cells).load("digits"))
+    assert found is not None
+    assert [wanted.label for wanted in found.missing] == ["transformer 8x8-none", "transformer 8x8-cfg"]
 
 
 def test_what_must_run_compiled_is_refused_where_it_does_not_fit(kept: CellStore, adopting: Adopting) -> None:

@@ -109,6 +109,33 @@ def test_a_cell_is_tried_once_on_a_machine_and_never_where_it_was_made(
     assert trials == ["restrike.mint.adoption.trial"]
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "is_set_aside"),
+    [
+        (-9, "no room", False),
+        (-15, "failed when it was adopted", False),
+        (3, "no room", False),
+        (1, "failed when it was tried", True),
+        (-11, "died when it was tried", True),
+    ],
+)
+def test_a_trial_that_ended_for_another_reason_is_not_held_against_the_cell(
+    code: int,
+    reason: str,
+    is_set_aside: bool,
+    kept: CellStore,
+    adopting: Adopting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = twin(kept, tmp_path / "elsewhere")
+    shutil.rmtree(store.root / "tried")
+    ended = trial.subprocess.CompletedProcess([], code)
+    monkeypatch.setattr(trial.subprocess, "run", lambda *given, **options: ended)
+    assert adopting(store).load("digits").compiled.counters.refused == {reason: 1}
+    assert store.has(key_in(kept)) is not is_set_aside
+
+
 def test_what_is_not_faster_is_not_armed_and_stays_in_the_store(
     kept: CellStore, adopting: Adopting, eager: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

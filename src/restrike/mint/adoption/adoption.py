@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from torch import nn
 
+from restrike.cards.compile import Compile
 from restrike.endpoints.warm import WarmRow
 from restrike.engine.compiled.call import CompiledCall, Declared, identity_of
 from restrike.engine.compiled.table import Bound, form_of
@@ -25,7 +26,7 @@ from restrike.mint.adoption.binding import bind_cell, check_constants
 from restrike.mint.adoption.discovery import Discovery, Place, Wanted, bring, discover, find_by_tracing
 from restrike.mint.adoption.measuring import measured
 from restrike.mint.adoption.refusal import QUARANTINED, AdoptionRefusal, AdoptionRefused
-from restrike.mint.adoption.signposts import Signposts
+from restrike.mint.adoption.signposts import Signposts, sizes_key
 from restrike.mint.adoption.trial import tried
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.facts import Ingress, bounds
@@ -85,9 +86,9 @@ class Adoption:
         """
         began = time.perf_counter()
         targets = resolve_targets(self.resident.card, "aot")
-        rows = warm_plan(self.resident.card, self._subject)
         declared = self.resident.card.compile
         assert declared is not None
+        rows = self._rows(declared)
         found = discover(self.resident, declared, targets, rows, self.place)
         self._trace_unknown(found)
         bound = self._bind_all(self._candidates(found))
@@ -99,6 +100,13 @@ class Adoption:
             rejected=_rejected(found),
             seconds=time.perf_counter() - began,
         )
+
+    def _rows(self, declared: Compile) -> tuple[WarmRow, ...]:
+        """The card's warm plan, and the sizes that somebody minted beside it."""
+        sign = sizes_key(self.resident, self.place.host.target)
+        names = [shape.name for shape in declared.shapes]
+        beside = Signposts(self.place.store.root).sizes(sign)
+        return warm_plan(self.resident.card, self._subject, tuple(dict.fromkeys((*names, *beside))))
 
     def _trace_unknown(self, found: Discovery) -> None:
         """Trace the calls that no signpost tells of, as long as there is any cell that could be theirs."""
@@ -275,6 +283,8 @@ class Adoption:
             self._refuse(label, AdoptionRefusal.NO_ROOM, error.message)
         except MintRefused as error:
             self._refuse(label, AdoptionRefusal.FORWARD_DIES, error.reason)
+        except RestrikeError as error:
+            self._refuse(label, AdoptionRefusal.FAILED, error.message)
         except Exception as error:
             failure = placed(error)
             if isinstance(failure, Shortfall):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restrike.keys import Digest
-from restrike.mint.adoption.signposts import Signposts, call_key
+from restrike.mint.adoption.signposts import Signposts, call_key, sizes_key
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.host import this_host
 from restrike.mint.store.store import CellStore
@@ -43,4 +43,8 @@ class Marking:
             target=request.target,
             options=self._ready.options,
         )
-        Signposts(self._store.root).write(sign, keys)
+        signs = Signposts(self._store.root)
+        signs.write(sign, keys)
+        card = self._ready.resident.card
+        if card.compile is not None and seen.shape not in card.compile.shapes:
+            signs.add_size(sizes_key(self._ready.resident, request.target), seen.shape.name)

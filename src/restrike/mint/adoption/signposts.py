@@ -37,27 +37,45 @@ class Signposts:
 
     def read(self, key: Key | None) -> tuple[Digest, ...] | None:
         """The cells of the call, none for one that is never made; None where nothing is known."""
-        if key is None:
-            return None
         try:
-            found = json.loads(self._path(key).read_bytes())
-            # In full, as with every key: equal digests of unequal calls lead nowhere.
-            if found["call"] != key.encoding.hex():
-                return None
-            return tuple(map(Digest, found["cells"]))
-        except (OSError, ValueError, TypeError, KeyError, RestrikeError):
+            found = self._read(key)
+            return None if found is None else tuple(map(Digest, found))
+        except RestrikeError:
             return None
 
     def write(self, key: Key | None, cells: Sequence[Digest]) -> None:
         """Remember the cells of a call; a store that cannot be written remembers nothing."""
-        if key is not None:
-            text = {"call": key.encoding.hex(), "cells": [cell.hex for cell in cells]}
-            self._attempt(lambda: swap_file(self._path(key), json.dumps(text).encode()))
+        self._write(key, [cell.hex for cell in cells])
+
+    def sizes(self, key: Key | None) -> tuple[str, ...]:
+        """The shape classes that were minted of a card beside those that it declares, by name."""
+        return tuple(self._read(key) or ())
+
+    def add_size(self, key: Key | None, name: str) -> None:
+        """Remember one more."""
+        known = self.sizes(key)
+        if name not in known:
+            self._write(key, [*known, name])
 
     def remove(self, key: Key | None) -> None:
         """Forget what is known of a call."""
         if key is not None:
             self._attempt(lambda: self._path(key).unlink(missing_ok=True))
+
+    def _read(self, key: Key | None) -> list[str] | None:
+        if key is None:
+            return None
+        try:
+            found = json.loads(self._path(key).read_bytes())
+            # In full, as with every key: equal digests of unequal calls lead nowhere.
+            return list(map(str, found["to"])) if found["of"] == key.encoding.hex() else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def _write(self, key: Key | None, to: list[str]) -> None:
+        if key is not None:
+            text = json.dumps({"of": key.encoding.hex(), "to": to})
+            self._attempt(lambda: swap_file(self._path(key), text.encode()))
 
     def _path(self, key: Key) -> Path:
         return self._root / f"{key.digest.hex}.json"
@@ -67,6 +85,11 @@ class Signposts:
             change()
         except (OSError, RestrikeError):
             return
+
+
+def sizes_key(resident: ResidentCard, target: Target) -> Key | None:
+    """What the shape classes belong to that were minted beside the declared ones."""
+    return _key(resident, {"target": target, "sizes": True})
 
 
 def call_key(
@@ -79,22 +102,23 @@ def call_key(
     options: Mapping[str, Any],
 ) -> Key | None:
     """All that decides the graph of a declared call but the graph; None where its code cannot be known."""
+    asked = {"component": component, "shape": asdict(shape), "options": dict(options)}
+    return _key(resident, {**asked, "stack": stack, "target": target})
+
+
+def _key(resident: ResidentCard, asked: Mapping[str, Any]) -> Key | None:
     card = resident.card
     code = _code_of(card)
     if code is None:
         return None
     parts = {
+        **asked,
         "architecture": card.architecture,
-        "component": component,
-        "shape": asdict(shape),
         "sampling": [card.example or card.description, asdict(card.defaults)],
         "dtype": resident.placement.dtype,
         "code": code,
         "configuration": _configuration(resident),
         "versions": versions(card.libraries),
-        "stack": stack,
-        "target": target,
-        "options": dict(options),
     }
     try:
         return Key("cell-signpost", _EPOCH, parts)

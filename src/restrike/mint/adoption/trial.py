@@ -14,15 +14,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from restrike.errors import RULES, Cancelled, RestrikeError, Shortfall, rule_of
 from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
 from restrike.mint.cell.facts import Ingress, Kind, bounds
 from restrike.mint.cell.manifest import ConstantSpec, Manifest
+from restrike.mint.shortfalls import placed
 from restrike.store.files import write_file
 
 LONGEST_S = 300
 """After so long a trial counts as one that never ends."""
-
-_REFUSED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ def tried(members: Path, kind: Kind, manifest: Manifest, scratch: Path) -> None:
 
     Raises:
         AdoptionRefused: it killed its process, raised, or never ended.
+        Shortfall: there was no memory for it.
+        Cancelled: its process was ended by somebody else.
     """
     answer = scratch / "answer.txt"
     facts = manifest.facts
@@ -63,10 +65,20 @@ def tried(members: Path, kind: Kind, manifest: Manifest, scratch: Path) -> None:
     if done.returncode == 0:
         return
     if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise AdoptionRefused(AdoptionRefusal.DIED_WHEN_TRIED, f"its process was killed by {name}")
+        raise _death(signal.Signals(-done.returncode))
     told = answer.read_text() if answer.exists() else f"its process left with {done.returncode}"
+    if done.returncode == RULES[Shortfall].exit_code:
+        raise Shortfall(told)
     raise AdoptionRefused(AdoptionRefusal.FAILED_WHEN_TRIED, told)
+
+
+def _death(by: signal.Signals) -> RestrikeError:
+    """What a trial's death by a signal says; some signals are not the code's own doing."""
+    if by == signal.SIGKILL:
+        return Shortfall("its trial was killed, as happens where memory runs out")
+    if by in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        return Cancelled("its trial was ended from outside")
+    return AdoptionRefused(AdoptionRefusal.DIED_WHEN_TRIED, f"its process was killed by {by.name}")
 
 
 def main(file: Path) -> int:
@@ -77,9 +89,9 @@ def main(file: Path) -> int:
     try:
         _run(question)
     except Exception as error:
-        text = " ".join(str(error).split())
-        write_file(Path(question.answer), f"{type(error).__name__}: {text[:300]}".encode())
-        return _REFUSED
+        failure = placed(error)
+        write_file(Path(question.answer), failure.message[:400].encode())
+        return rule_of(failure).exit_code
     return 0
 
 
