@@ -30,7 +30,7 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A workflow as it is stored. `revision` grows by one with each change; 0 is a file laid there by hand."""
+    """A workflow as it is stored. `revision` grows by one with each change; 0: laid there by hand."""
 
     name: str
     revision: int

@@ -1,4 +1,4 @@
-"""How a failure is answered over HTTP: one problem (RFC 9457) from the one table of failures. Decides nothing."""
+"""How a failure is answered over HTTP: one problem (RFC 9457) from the one table of failures."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _HEAVY = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Planning:
-    """What plans are made for: the machine that the workers are given. As `workflow.open_session` takes it."""
+    """What plans are made for: the machine of the workers, as `workflow.open_session` takes it."""
 
     device: str = "cpu"
     precision: str | None = None
@@ -44,12 +44,12 @@ class Planning:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """One server. `waking` lets the workers look at the queue now; `not_ready` says why none was proved yet."""
+    """One server. `waking` lets the workers look at the queue now; `not_ready` says why it is not ready."""
 
     place: Place
     database: Database
-    planning: Planning = Planning()
-    limits: Limits = Limits()
+    planning: Planning = field(default_factory=Planning)
+    limits: Limits = field(default_factory=Limits)
     fetcher: Fetcher = field(default_factory=Fetcher)
     waking: Callable[[], None] = lambda: None
     not_ready: Callable[[], str | None] = lambda: None

@@ -125,9 +125,7 @@ def check_plain(body: Mapping[str, Any]) -> None:
     try:
         text_of(body).encode()
     except (ValueError, RecursionError) as error:
-        raise Refused(
-            "the body holds a number or a letter that is none (NaN, an unpaired surrogate)"
-        ) from error
+        raise Refused("the body holds NaN, an infinity or an unpaired surrogate") from error
 
 
 def _earlier(service: Service, work: Work, terms: Terms, asked: str) -> Job | None:
@@ -162,7 +160,8 @@ def _agree(found: Plan, terms: Terms) -> None:
         raise Refused("what it has to download is not known now, so max_download_bytes cannot be kept")
     if found.download_bytes > terms.max_download_bytes:
         raise Refused(
-            f"it has to download {found.download_bytes} bytes, over max_download_bytes {terms.max_download_bytes}"
+            f"it has to download {found.download_bytes} bytes, "
+            f"over max_download_bytes {terms.max_download_bytes}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What all interfaces show of jobs, plans, runs and workers: plain values. Asks nothing and decides nothing."""
+"""What all interfaces show of jobs, plans, runs and workers: plain values. Decides nothing."""
 
 from __future__ import annotations
 

@@ -101,9 +101,8 @@ class WorkForm(Form):
         if self.generation is not None:
             other = {"values", "seed", "reuse", "rerun"} & self.model_fields_set
             if other:
-                raise ValueError(
-                    f"a generation has no {', '.join(sorted(other))} beside it; its seed is in it"
-                )
+                named = ", ".join(sorted(other))
+                raise ValueError(f"a generation has no {named} beside it; its seed is in it")
         return self
 
     def work(self, service: Service) -> Work:
@@ -130,10 +129,11 @@ def _still(body: dict[str, Any]) -> dict[str, Any]:
     """A picture is one frame of a card that also makes videos, as on the command line."""
     from restrike.cards import registry
 
-    if body.get("output") in ("png", "jpg") and "frames" not in body and body["card"] in registry.names():
-        if registry.card(body["card"]).geometry.frames.accepts(1):
-            return {**body, "frames": 1}
-    return body
+    is_still = body.get("output") in ("png", "jpg") and "frames" not in body
+    if not is_still or body["card"] not in registry.names():
+        return body
+    accepts = registry.card(body["card"]).geometry.frames.accepts(1)
+    return {**body, "frames": 1} if accepts else body
 
 
 class SubmitForm(WorkForm):

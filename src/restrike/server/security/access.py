@@ -39,7 +39,7 @@ class Access:
             )
 
     def knows_host(self, header: str) -> bool:
-        """Whether the server is called by a name that is its own: a page elsewhere cannot rename itself to it."""
+        """Whether the server is called by a name of its own, which no page elsewhere can give itself."""
         name = host_name(header)
         if name is None:
             return False

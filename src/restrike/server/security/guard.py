@@ -1,4 +1,4 @@
-"""The gate before every route: host, origin, token and scope of a request. Knows no route but the open ones."""
+"""The gate before every route: host, origin, token and scope of a request. Knows no route but open ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http.cookies import CookieError, SimpleCookie
 
 import anyio.to_thread
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
 from restrike.server.problems import Rejected, problem_response
@@ -118,7 +118,7 @@ def _token_of(headers: Headers) -> str | None:
     return None if cookie is None else cookie.value
 
 
-async def _with_headers(send: Send, message: dict) -> None:  # type: ignore[type-arg]
+async def _with_headers(send: Send, message: Message) -> None:
     if message["type"] == "http.response.start":
         had = {name for name, _ in message["headers"]}
         message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in had)]

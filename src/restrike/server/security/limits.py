@@ -1,4 +1,4 @@
-"""How much a request may send and how long it may take: its body is read whole, within limits, before a route.
+"""How much a request may send and how long it may take: its body is read whole before its route.
 
 The body of an upload is not read here; its route reads it within limits of its own.
 """

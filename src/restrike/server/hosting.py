@@ -1,0 +1,132 @@
+"""Puts a server together: its data folder, database, workers and application. `restrike serve` runs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+import uvicorn
+from anyio.from_thread import BlockingPortal
+from fastapi import FastAPI
+
+from restrike.errors import RestrikeError
+from restrike.server.app import create_app
+from restrike.server.database.connect import Database
+from restrike.server.devices import Slot
+from restrike.server.jobs.queue import Queue
+from restrike.server.jobs.switches import Switches
+from restrike.server.place import Place
+from restrike.server.pool import Pool, PoolOptions
+from restrike.server.readiness import Readiness
+from restrike.server.security.access import Access
+from restrike.server.security.limits import Limits
+from restrike.server.service import Planning, Service
+
+PORT = 8420
+_TIDY_S = 600.0
+_CONNECTIONS = 1000
+_HEADERS_BYTES = 64 << 10
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosting:
+    """What a server is made of. Of ended jobs the newest `keep_jobs` are kept, each with its last events."""
+
+    place: Place
+    slots: tuple[Slot, ...]
+    pool: PoolOptions = field(default_factory=PoolOptions)
+    access: Access = field(default_factory=Access)
+    limits: Limits = field(default_factory=Limits)
+    keep_jobs: int = 10_000
+    keep_events: int = 500
+
+
+def host(chosen: Hosting) -> FastAPI:
+    """The application of a server with its workers; they start and end with it.
+
+    Raises:
+        Refused: the data folder or the database cannot be used, or others could come in without a token.
+    """
+    place = chosen.place
+    place.make()
+    database = Database(place.database_url)
+    database.migrate()
+    readiness = Readiness(Queue(database), Switches(database))
+    pools: list[Pool] = []
+
+    def wake() -> None:
+        for pool in pools:
+            pool.look()
+
+    service = Service(
+        place=place,
+        database=database,
+        planning=Planning(
+            device=chosen.slots[0].torch_device,
+            precision=chosen.pool.precision,
+            cells=chosen.pool.cells,
+            mint=chosen.pool.mint,
+            allow_code=chosen.pool.allow_code,
+        ),
+        limits=chosen.limits,
+        waking=wake,
+        not_ready=readiness.why,
+    )
+    chosen.access.check(service.tokens)
+
+    @asynccontextmanager
+    async def workers(app: FastAPI) -> AsyncIterator[None]:
+        async with BlockingPortal() as portal, anyio.create_task_group() as tasks:
+
+            def happened() -> None:
+                portal.start_task_soon(service.news.nudge)
+
+            pool = Pool(place, chosen.slots, chosen.pool, happened)
+            await anyio.to_thread.run_sync(pool.start)
+            pools.append(pool)
+            tasks.start_soon(readiness.prove)
+            tasks.start_soon(_tidy, service, chosen)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                pools.remove(pool)
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(pool.stop)
+
+    return create_app(service, chosen.access, (workers,))
+
+
+async def _tidy(service: Service, chosen: Hosting) -> None:
+    """Forget the oldest of what has ended, now and then."""
+    while True:
+        try:
+            await anyio.to_thread.run_sync(
+                lambda: service.history.forget(keep=chosen.keep_jobs, kept_events=chosen.keep_events)
+            )
+        except RestrikeError as error:
+            _log.warning("old jobs stay: %s", error)
+        await anyio.sleep(_TIDY_S)
+
+
+def listening(app: FastAPI, *, host: str = "127.0.0.1", port: int = PORT) -> uvicorn.Config:
+    """How uvicorn serves it: nothing of a proxy is believed, and no more connections than it can bear."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        limit_concurrency=_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEADERS_BYTES,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,
+    )
