@@ -93,7 +93,7 @@ def test_a_request_file_can_be_run_by_hand_and_gives_the_same_verdict(bench: Ben
 
 
 def test_one_entry_that_cannot_be_written_down_costs_only_itself_and_is_named(bench: Bench) -> None:
-    report = bench.mint("oneshape", keys_only=True).report
+    report = bench.here("oneshape", keys_only=True)
     assert report.ending.outcome == "ok"
     (failed,) = report.failed
     assert (failed.entry, failed.phase, failed.kind) == (
@@ -107,7 +107,7 @@ def test_one_entry_that_cannot_be_written_down_costs_only_itself_and_is_named(be
 def test_keys_alone_are_made_without_compiling_and_are_those_of_the_mint(
     minted: tuple[Bench, Minted], bench: Bench
 ) -> None:
-    report = bench.mint("digits", keys_only=True, shapes=("8x8-batched",)).report
+    report = bench.here("digits", keys_only=True, shapes=("8x8-batched",))
     assert report.keys == minted[1].report.keys
     assert "compile" not in {phase.phase for phase in report.phases}
     assert not bench.store.cells()

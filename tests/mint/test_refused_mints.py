@@ -132,6 +132,7 @@ def test_weights_that_are_no_longer_those_of_the_request_are_refused(bench: Benc
     assert verdict(report) == ("refused", "WeightsChanged", "load")
 
 
+@pytest.mark.slow
 def test_an_answer_out_of_tolerance_is_refused_in_its_phase_and_never_published(bench: Bench) -> None:
     report = bench.mint("deviates").report
     (failed,) = report.failed
