@@ -159,8 +159,10 @@ class Pool:
     def stop(self, *, drain: bool = False, timeout_s: float = 30.0) -> None:
         """End all workers: after their jobs with `drain`, else at the next step, and those jobs wait again.
 
-        Who has not ended after `timeout_s` is killed.
+        Who has not ended after `timeout_s` is killed. Stopping it again does nothing.
         """
+        if self._ending.is_set():
+            return
         self._ending.set()
         for seat in self._seats:
             if (child := seat.child) is not None:
@@ -306,5 +308,5 @@ def _apart(url: str, environment: Mapping[str, str]) -> tuple[str, dict[str, str
     address = make_url(url)
     if address.password is None:
         return url, dict(environment)
-    bare = address.set(password=None).render_as_string(hide_password=False)
+    bare = address._replace(password=None).render_as_string(hide_password=False)
     return bare, {**environment, "PGPASSWORD": str(address.password)}

@@ -99,6 +99,13 @@ class House:
             time.sleep(0.005)
         raise AssertionError(f"no {kind} {data} in {self.events(job)}\n{self.logs()}")
 
+    def until_holds(self, weights: str) -> None:
+        """Return when a worker has told that it holds these weights."""
+        end_s = time.monotonic() + WAIT_S
+        while not any(weights in row.report.resident for row in self.workers.all()):
+            assert time.monotonic() < end_s, self.workers.all()
+            time.sleep(0.01)
+
     def manifest(self, job: Job) -> Manifest:
         """The manifest of a job's run."""
         assert job.run is not None

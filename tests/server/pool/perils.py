@@ -47,7 +47,7 @@ def grow(n_bytes: int) -> int:
 
 
 @task("peril.exhaust", epoch="1", side_effects=True)
-def exhaust() -> None:
+def exhaust(value: Any = None) -> None:
     """Run out of memory as Python tells it."""
     raise MemoryError("no more")
 
