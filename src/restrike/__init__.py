@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from restrike.api import Model, load
     from restrike.cards.adapters import Adapter
     from restrike.cards.request import Request
+    from restrike.client.async_client import AsyncClient
+    from restrike.client.client import Client
     from restrike.endpoints.context import Context
     from restrike.endpoints.declaration import Compiled, Resources, Slot, Varies, endpoint
     from restrike.endpoints.payloads import Pixels
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Adapter",
     "Asked",
+    "AsyncClient",
     "Cancellation",
     "Cancelled",
+    "Client",
     "Compiled",
     "Context",
     "Crashed",
@@ -63,6 +67,8 @@ _MODULES = {
     "restrike.api": ("Model", "load"),
     "restrike.cards.adapters": ("Adapter",),
     "restrike.cards.request": ("Request",),
+    "restrike.client.async_client": ("AsyncClient",),
+    "restrike.client.client": ("Client",),
     "restrike.endpoints.context": ("Context",),
     "restrike.endpoints.declaration": ("Compiled", "Resources", "Slot", "Varies", "endpoint"),
     "restrike.endpoints.payloads": ("Pixels",),

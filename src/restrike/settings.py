@@ -20,6 +20,7 @@ PREFIX = "RESTRIKE_"
 KERNEL_VARIANTS = ("reference", "exact", "fast")
 """What a kernel promises, each allowing the ones before it: to be the reference; to give its bits; to be
 within its op's tolerance."""
+_NAMES = ("CELLS", "KERNELS", "MEMORY", "SERVER", "STORE", "STORE_LIMIT", "TOKEN", "WORKSPACE")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -31,7 +32,9 @@ class Settings:
     RESTRIKE_CELLS is the URL of a second tier of compiled cells, such as `s3://bucket/cells`, empty for none;
     RESTRIKE_WORKSPACE the folder with assets, prompts and runs, the current one by default;
     RESTRIKE_MEMORY what an engine may use of a device's memory, such as `8G`, None for what is free;
-    RESTRIKE_KERNELS which kernels may serve: `reference`, `exact` (the default) or `fast`.
+    RESTRIKE_KERNELS which kernels may serve: `reference`, `exact` (the default) or `fast`;
+    RESTRIKE_SERVER the address of the server that jobs are submitted to, http://127.0.0.1:8420 by default;
+    RESTRIKE_TOKEN the token for it, empty for none.
     """
 
     store: Path
@@ -40,11 +43,13 @@ class Settings:
     cells: str = ""
     memory_limit_bytes: int | None = None
     kernels: str = "exact"
+    server: str = "http://127.0.0.1:8420"
+    token: str = ""
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
     """The settings of an environment; raises Refused or Unknown, naming the variable."""
-    known = {f"{PREFIX}{name}" for name in ("CELLS", "KERNELS", "MEMORY", "STORE", "STORE_LIMIT", "WORKSPACE")}
+    known = {f"{PREFIX}{name}" for name in _NAMES}
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
             raise Unknown("environment variable", name, known)
@@ -59,6 +64,8 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         cells=environment.get("RESTRIKE_CELLS") or "",
         memory_limit_bytes=_memory(environment.get("RESTRIKE_MEMORY") or ""),
         kernels=_kernels(environment.get("RESTRIKE_KERNELS") or "exact"),
+        server=environment.get("RESTRIKE_SERVER") or Settings.server,
+        token=environment.get("RESTRIKE_TOKEN") or "",
     )
 
 

@@ -9,19 +9,26 @@ import typer
 from typer.main import get_command
 
 from restrike.cli import (
+    cancel,
     cards,
     cells,
     doctor,
     endpoints,
     generate,
     inspect,
+    jobs,
     kernels,
     keys,
+    logs,
     mint,
     plan,
     runs,
+    serve,
     store,
+    submit,
+    tokens,
     validate,
+    wait,
 )
 from restrike.cli import run as run_verb
 from restrike.cli.failures import settle
@@ -79,6 +86,13 @@ cells.register(app)
 keys.register(app)
 endpoints.register(app)
 mint.register(app)
+serve.register(app)
+submit.register(app)
+jobs.register(app)
+wait.register(app)
+cancel.register(app)
+logs.register(app)
+tokens.register(app)
 
 
 def run(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ from restrike.cards.request import Request
 from restrike.cards.request_faults import COUNT_LIMIT
 from restrike.cli import values
 from restrike.cli.adapters import found_again
-from restrike.cli.options import Options
+from restrike.cli.options import RequestOptions
 from restrike.errors import Refused, Unknown
 from restrike.media import Provenance
 
@@ -38,7 +38,7 @@ class Source:
     provenance: Provenance
 
 
-def source_of(options: Options) -> Source | None:
+def source_of(options: RequestOptions) -> Source | None:
     """What --from names, or None; raises Refused for a file that says nothing of its making."""
     if options.source is None:
         return None
@@ -50,7 +50,7 @@ def source_of(options: Options) -> Source | None:
     return Source(path=str(options.source), provenance=found)
 
 
-def card_name(options: Options, source: Source | None) -> str:
+def card_name(options: RequestOptions, source: Source | None) -> str:
     """The card that is asked for: by flag, by the file, or the default."""
     if options.card is not None:
         return options.card
@@ -82,7 +82,7 @@ def _check_here(name: str, source: Source) -> None:
         ) from error
 
 
-def request_of(options: Options, source: Source | None) -> Request:
+def request_of(options: RequestOptions, source: Source | None) -> Request:
     """The request; raises Refused for values that cannot be read."""
     said = _said(options)
     recorded = _recorded(source, said) if source else {}
@@ -100,7 +100,7 @@ def request_of(options: Options, source: Source | None) -> Request:
     return Request(**merged)
 
 
-def _said(options: Options) -> dict[str, Any]:
+def _said(options: RequestOptions) -> dict[str, Any]:
     """The flags that were given, by the names of a request."""
     width, height = values.size(options.size) if options.size else (None, None)
     said = {
@@ -170,7 +170,7 @@ def _items(count: int | None, item: int | None) -> tuple[int, ...] | None:
     return tuple(range(count)) if count is not None else None
 
 
-def _image(options: Options) -> Any:
+def _image(options: RequestOptions) -> Any:
     if options.image is None:
         return None
     from restrike.media import read_picture

@@ -1,4 +1,4 @@
-"""The options of `restrike generate`, declared once: what a person may say, in words of the command line."""
+"""The options of a generation, declared once: what a person may say, in words of the command line."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _option(*names: str, group: str, help: str, metavar: str | None = None) -> A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """One value a flag; None means that the flag was not given."""
+class RequestOptions:
+    """What decides the pixels, one value a flag; None means that the flag was not given."""
 
     prompt: Annotated[
         list[str] | None,
@@ -116,6 +116,12 @@ class Options:
     exact: Annotated[
         bool, _option("--exact", group=_SAMPLING, help="Refuse whatever would change the result.")
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(RequestOptions):
+    """The options of `restrike generate`."""
+
     output: Annotated[
         Path | None,
         _option("-o", "--output", group=_OUTPUT, metavar="FILE", help="Its suffix is the kind of file."),

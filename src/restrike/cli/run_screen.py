@@ -34,9 +34,9 @@ class RunScreen:
         """A step began, ended or was audited."""
         match event:
             case StepBegan():
-                self._progress.reset(self._task, total=None, description=event.action.id)
+                self.began(event.action.id)
             case StepEnded():
-                self._console.print(_line(event.record))
+                self.ended(event.record)
             case Audited():
                 same = "the same bytes" if event.same else "OTHER BYTES than what is kept"
                 self._console.print(
@@ -51,9 +51,25 @@ class RunScreen:
             case StepFinished():
                 self._progress.update(self._task, advance=1)
             case Noticed():
-                self._console.print(Text(f"  note on {action}: {event.message}", "cyan"))
+                self.noted(f"note on {action}: {event.message}")
             case _:
                 pass
+
+    def began(self, step: str) -> None:
+        """A step began, or whatever else is waited for."""
+        self._progress.reset(self._task, total=None, description=step)
+
+    def ended(self, record: StepRecord) -> None:
+        """A step ended."""
+        self._console.print(_line(record))
+
+    def denoised(self, done: int, total: int | None) -> None:
+        """So many steps of a picture are done."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def noted(self, message: str) -> None:
+        """Something worth knowing happened."""
+        self._console.print(Text(f"  {message}", "cyan"))
 
 
 def _line(record: StepRecord) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from restrike.server.service import Planning, Service
 
 PORT = 8420
 _TIDY_S = 600.0
+_STOP_S = 30.0
 _CONNECTIONS = 1000
 _HEADERS_BYTES = 64 << 10
 _log = logging.getLogger(__name__)
@@ -35,13 +37,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Hosting:
-    """What a server is made of. Of ended jobs the newest `keep_jobs` are kept, each with its last events."""
+    """What a server is made of. Of ended jobs the newest `keep_jobs` are kept, each with its last events.
+
+    `workspaces` are made if they are not there. With `drain`, jobs that run come to their end when the server
+    is stopped; else they stop at their next step, and go on with the next start.
+    """
 
     place: Place
     slots: tuple[Slot, ...]
     pool: PoolOptions = field(default_factory=PoolOptions)
     access: Access = field(default_factory=Access)
     limits: Limits = field(default_factory=Limits)
+    workspaces: tuple[str, ...] = ()
+    drain: bool = False
     keep_jobs: int = 10_000
     keep_events: int = 500
 
@@ -54,6 +62,8 @@ def host(chosen: Hosting) -> FastAPI:
     """
     place = chosen.place
     place.make()
+    for name in chosen.workspaces:
+        place.workspace(name).mkdir(parents=True, exist_ok=True)
     database = Database(place.database_url)
     database.migrate()
     readiness = Readiness(Queue(database), Switches(database))
@@ -97,9 +107,13 @@ def host(chosen: Hosting) -> FastAPI:
                 tasks.cancel_scope.cancel()
                 pools.remove(pool)
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(pool.stop)
+                    await anyio.to_thread.run_sync(_stop, pool, chosen.drain)
 
     return create_app(service, chosen.access, (workers,))
+
+
+def _stop(pool: Pool, drain: bool) -> None:
+    pool.stop(drain=drain, timeout_s=threading.TIMEOUT_MAX if drain else _STOP_S)
 
 
 async def _tidy(service: Service, chosen: Hosting) -> None:

@@ -35,7 +35,7 @@ class Access:
         if self.needs_token and not tokens.count():
             raise Refused(
                 f"--host {self.host} is reachable by others, so it needs a token; "
-                "make one first: restrike serve --new-token NAME"
+                "make one first: restrike tokens new NAME"
             )
 
     def knows_host(self, header: str) -> bool:

@@ -1,0 +1,124 @@
+"""`restrike jobs`: the jobs of a server, and all that is known of one."""
+
+from __future__ import annotations
+
+import json as jsons
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from restrike.cli import verbs
+from restrike.cli.server_options import ServerOptions, client_of
+from restrike.errors import Unknown
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from restrike.client.results import Job
+    from restrike.server.jobs.model import JobState
+
+_COLOURS = {"running": "yellow", "succeeded": "green", "failed": "red", "quarantined": "red"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ServerOptions):
+    """The options of `restrike jobs`."""
+
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="All that is known of one job.")] = ""
+    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only those that are so.")] = None
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The newest N.", show_default=True)] = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(app, "jobs", Options, jobs)
+
+
+def jobs(options: Options) -> None:
+    """List a server's jobs, newest first, or show one."""
+    from restrike.cli.tables import show
+    from restrike.cli.wait import told
+
+    client = client_of(options)
+    if options.job:
+        job = client.job(options.job)
+        if options.json:
+            typer.echo(jsons.dumps(told(job), indent=2, ensure_ascii=False))
+        else:
+            show(_one(job))
+        return
+    found = client.jobs(state=_state(options.state), limit=options.limit)
+    if options.json:
+        typer.echo(jsons.dumps({"jobs": [told(job) for job in found]}, indent=2, ensure_ascii=False))
+    else:
+        show(_table(found)) if found else typer.echo("no jobs", err=True)
+
+
+def _state(text: str | None) -> JobState | None:
+    from restrike.server.jobs.model import JobState
+
+    if text is None:
+        return None
+    if text not in tuple(JobState):
+        raise Unknown("state", text, JobState)
+    return JobState(text)
+
+
+def _table(found: tuple[Job, ...]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("job", "what", "state", "device", "created", "took"):
+        table.add_column(title, justify="right" if title == "took" else "left", overflow="fold")
+    for job in found:
+        table.add_row(
+            Text(job.id),
+            Text(job.label),
+            Text(_standing(job), _COLOURS.get(job.state, "")),
+            Text(job.device or ""),
+            Text(_when(job.created)),
+            Text(_took(job)),
+        )
+    return table
+
+
+def _one(job: Job) -> RenderableType:
+    from restrike.cli.tables import Rows
+
+    rows = Rows()
+    rows.add_marked(job.id, job.state, _COLOURS.get(job.state, ""), job.label)
+    rows.add("created", _when(job.created))
+    if job.position is not None:
+        rows.add("waits for", f"{job.position} other jobs" if job.position else "a worker")
+    if job.device is not None:
+        rows.add("device", f"{job.device}: {job.why}")
+        rows.add("attempt", job.attempt)
+        rows.add("took", _took(job))
+    if job.run is not None:
+        rows.add("run", job.run)
+    if job.failure is not None:
+        rows.add("failure", f"{job.failure.kind}: {job.failure.reason}", "red")
+        rows.add("step", job.failure.step or "none")
+        rows.add("what to do", job.failure.remedy or "nothing is known")
+    for step, seconds in (job.record.get("seconds") or {}).items():
+        reused = step in job.record.get("reused", ())
+        rows.add(step, "reused" if reused else f"computed in {seconds:.2f} s")
+    return rows.table
+
+
+def _standing(job: Job) -> str:
+    return f"{job.state}, {job.position} ahead" if job.position else str(job.state)
+
+
+def _when(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+
+
+def _took(job: Job) -> str:
+    if job.started is None:
+        return ""
+    return f"{(job.ended or time.time()) - job.started:.1f} s"

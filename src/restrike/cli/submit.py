@@ -1,0 +1,218 @@
+"""`restrike submit FILE` or `PROMPT`: give a server a job, a workflow or a generation."""
+
+from __future__ import annotations
+
+import json as jsons
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from restrike.cli import verbs
+from restrike.cli.options import RequestOptions
+from restrike.cli.server_options import ServerOptions, client_of
+from restrike.cli.wait import Output
+from restrike.cli.workflow_options import texts_of
+from restrike.errors import Refused
+
+if TYPE_CHECKING:
+    from restrike.cards.adapters import Adapter
+    from restrike.cards.request import Request
+    from restrike.client.asked import Terms, Work
+    from restrike.client.client import Client
+
+_WORKFLOWS = (".yaml", ".yml", ".json")
+_FOR_BOTH = ("prompt", "seed")
+_SENT = (
+    *("negative_prompt", "seed", "steps", "guidance", "guidance_2", "guidance_mode", "guidance_interval"),
+    *("guidance_every", "width", "height", "frames", "fps", "solver", "shift", "sigmas", "call", "exact"),
+)
+"""The fields of a request that are sent as they are."""
+_JOB, _RUN = "The job", "A workflow"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(RequestOptions, ServerOptions):
+    """The options of `restrike submit`."""
+
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE|PROMPT", help="A workflow (.yaml, .json), or what to make, in quotes."),
+    ] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND", help="Of a generation's file: png, webp, gif, mp4, webm.", rich_help_panel=_JOB
+        ),
+    ] = None
+    values: Annotated[
+        list[str],
+        typer.Option(
+            "-v",
+            "--var",
+            metavar="NAME=VALUE",
+            help="A variable's value; may be given often.",
+            rich_help_panel=_RUN,
+        ),
+    ] = field(default_factory=list)
+    no_reuse: Annotated[
+        bool, typer.Option("--no-reuse", help="Compute everything.", rich_help_panel=_RUN)
+    ] = False
+    rerun: Annotated[
+        list[str],
+        typer.Option(
+            metavar="STEP",
+            help="Compute this step whatever is kept; may be given often.",
+            rich_help_panel=_RUN,
+        ),
+    ] = field(default_factory=list)
+    workspace: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The server's workspace.", show_default=True, rich_help_panel=_JOB),
+    ] = "default"
+    client_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The same id again gives the same job.", rich_help_panel=_JOB),
+    ] = None
+    priority: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Of waiting jobs the highest goes first; 0 is usual.", rich_help_panel=_JOB
+        ),
+    ] = 0
+    accept_plan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FINGERPRINT", help="Refuse it if another plan would run by now.", rich_help_panel=_JOB
+        ),
+    ] = None
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Refuse what is expected to take longer.", rich_help_panel=_JOB),
+    ] = None
+    max_download: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Refuse what has to download more, such as 2G.", rich_help_panel=_JOB
+        ),
+    ] = None
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for it, as `restrike wait` does.", rich_help_panel=_JOB)
+    ] = False
+    output: Output = None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(app, "submit", Options, submit)
+
+
+def submit(options: Options) -> None:
+    """Submit a job to a server and print its id; -o waits for it and downloads its files."""
+    from restrike.cli.wait import finish, told
+
+    client = client_of(options, workspace=options.workspace)
+    job = client.submit(_work(options, client), _terms(options))
+    if options.wait or options.output is not None:
+        if not options.json:
+            typer.echo(f"job {job.id}", err=True)
+        finish(client, job.id, options.output, as_json=options.json)
+    elif options.json:
+        typer.echo(jsons.dumps(told(job), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(job.id)
+
+
+def _terms(options: Options) -> Terms:
+    from restrike.client.asked import Terms
+    from restrike.settings import size_bytes
+
+    most = options.max_download
+    return Terms(
+        client_id=options.client_id,
+        priority=options.priority,
+        accept_plan=options.accept_plan,
+        max_seconds=options.max_seconds,
+        max_download_bytes=None if most is None else size_bytes("--max-download", most),
+    )
+
+
+def _work(options: Options, client: Client) -> Work:
+    words = options.prompt or []
+    if len(words) == 1 and words[0].endswith(_WORKFLOWS):
+        _refuse(options, RequestOptions, "is for a prompt, and a workflow has its own", skip=_FOR_BOTH)
+        return _workflow(options, Path(words[0]))
+    for name, given in (("-v", options.values), ("--rerun", options.rerun), ("--no-reuse", options.no_reuse)):
+        if given:
+            raise Refused(f"{name} is for a workflow, and '{' '.join(words)}' names no .yaml or .json file")
+    return _generation(options, client)
+
+
+def _refuse(options: Options, kind: type, why: str, *, skip: tuple[str, ...]) -> None:
+    """Refuse options that mean nothing here: none is dropped without a word."""
+    for part in fields(kind):
+        default = part.default_factory() if part.default_factory is not MISSING else part.default
+        if part.name not in skip and getattr(options, part.name) != default:
+            raise Refused(f"--{part.name.replace('_', '-')} {why}")
+
+
+def _workflow(options: Options, file: Path) -> Work:
+    from restrike.client.asked import Workflow
+    from restrike.workflow.findings import Findings
+    from restrike.workflow.source import read_file
+    from restrike.workflow.variables import from_texts, specs_of
+
+    if options.kind:
+        raise Refused("--kind is for a prompt; a workflow's steps say their own kind")
+    source = read_file(file)
+    written = source.reading.definition.variables if source.reading else {}
+    return Workflow.of(
+        source,
+        values=from_texts(texts_of(options.values), specs_of(written, Findings())),
+        seed=options.seed,
+        reuse=not options.no_reuse,
+        rerun=tuple(options.rerun),
+    )
+
+
+def _generation(options: Options, client: Client) -> Work:
+    from restrike.cli.asking import card_name, request_of, source_of
+    from restrike.client.asked import Generation
+
+    if options.item is not None:
+        raise Refused("--item: a job makes whole batches, and -n 3 makes pictures 0, 1 and 2")
+    source = source_of(options)
+    request = request_of(options, source)
+    if request.items != tuple(range(len(request.items))):
+        raise Refused(f"'{options.source}' is picture {request.items[0]} of a batch; make that with -n")
+    blank = type(request)(prompt=request.prompt)
+    given = {name: getattr(request, name) for name in _SENT if getattr(request, name) != getattr(blank, name)}
+    given |= _files(options, request, client)
+    return Generation(
+        prompt=request.prompt,
+        card=card_name(options, source),
+        count=len(request.items),
+        output=options.kind,
+        options=given,
+    )
+
+
+def _files(options: Options, request: Request, client: Client) -> dict[str, Any]:
+    """The picture and the LoRAs of a request as its server sees them: files of this machine are uploaded."""
+    found: dict[str, Any] = {}
+    if options.image is not None:
+        found["image"] = client.upload(options.image)
+    if request.adapters:
+        found["adapters"] = [_adapter(adapter, client) for adapter in request.adapters]
+    return found
+
+
+def _adapter(adapter: Adapter, client: Client) -> dict[str, Any]:
+    file = Path(adapter.location).expanduser()
+    return {
+        "path": client.upload(file) if file.is_file() else str(adapter.location),
+        "strength": adapter.strength,
+        "weight_name": adapter.weight_name,
+        "component": adapter.component,
+    }

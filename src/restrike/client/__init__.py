@@ -1,0 +1,6 @@
+"""Talks to a server from Python, at once or as coroutines. It computes nothing and imports no torch."""
+
+from restrike.client.asked import Generation, Terms, Workflow
+from restrike.client.failures import PlanChanged
+
+__all__ = ["Generation", "PlanChanged", "Terms", "Workflow"]

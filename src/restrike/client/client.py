@@ -1,0 +1,135 @@
+"""`Client`: a server's jobs from a program, by calls that return when they are answered."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from restrike.client.asked import Generation, Terms, Work
+from restrike.client.failures import plan_of
+from restrike.client.following import Following
+from restrike.client.results import Job, JobFile, event_of, job_of
+from restrike.client.transfers import download, upload
+from restrike.client.wire import Broken, Wire, job_path
+from restrike.server.jobs.model import JobEvent, JobState
+
+if TYPE_CHECKING:
+    from restrike.workflow.plan import Plan
+
+URL = "http://127.0.0.1:8420"
+"""Where `restrike serve` listens when it is told nothing."""
+
+
+_AT_ONCE = 500
+
+
+class Client:
+    """A client of one server; it holds no connection, and any thread may use it.
+
+    Every call raises what the server raised, as the same types as in process; `NotFound` when no server is
+    there, and `Crashed` when the connection broke.
+    """
+
+    def __init__(
+        self, url: str = URL, *, token: str | None = None, workspace: str = "default", timeout_s: float = 60.0
+    ) -> None:
+        """Asks nothing yet; raises Refused for an address that is none."""
+        self.url = url
+        self.workspace = workspace
+        self._wire = Wire(url, token=token, timeout_s=timeout_s)
+
+    def submit(self, work: Work, terms: Terms | None = None) -> Job:
+        """Submit a workflow or a generation; the job is durable when this returns.
+
+        An answer that is lost on its way is asked for again, under the same client id.
+
+        Raises:
+            PlanChanged: what would run now is not the plan that the terms accept.
+            Conflict: the client id was used for another job.
+            Refused: the work is at fault, as `InvalidWorkflow` with all findings, or would cost too much.
+        """
+        asked = terms or Terms()
+        asked = replace(asked, client_id=asked.client_id or secrets.token_hex(8))
+        tree = {**work.tree(), **asked.tree(), "workspace": self.workspace}
+        try:
+            return job_of(self._wire.ask("POST", "/api/jobs", tree=tree))
+        except Broken:
+            return job_of(self._wire.ask("POST", "/api/jobs", tree=tree))
+
+    def generate(self, prompt: str, *, card: str, output: str | None = None, **options: Any) -> Job:
+        """Submit a generation; `options` are fields of `restrike.Request`. Raises as `submit`."""
+        return self.submit(Generation(prompt=prompt, card=card, output=output, options=options))
+
+    def plan(self, work: Work) -> Plan:
+        """What a job would reuse and what it would compute now; it submits nothing. Raises as `submit`."""
+        tree = {**work.tree(), "workspace": self.workspace}
+        return plan_of(self._wire.ask("POST", "/api/plan", tree=tree))
+
+    def job(self, name: str) -> Job:
+        """A job as it stands; raises NotFound."""
+        return job_of(self._wire.ask("GET", job_path(name)))
+
+    def jobs(self, *, state: JobState | None = None, limit: int = 50) -> tuple[Job, ...]:
+        """The newest jobs, newest first."""
+        found = self._wire.ask(
+            "GET", "/api/jobs", query={"state": state, "limit": limit, "workspace": self.workspace}
+        )
+        return tuple(map(job_of, found["jobs"]))
+
+    def cancel(self, name: str) -> Job:
+        """Ask a job to stop: at once when it waits, at its next step when it runs. Raises NotFound."""
+        return job_of(self._wire.ask("POST", f"{job_path(name)}/cancel"))
+
+    def events(self, job: str | None = None, *, after: int | None = None) -> Iterator[JobEvent]:
+        """What happens to a job until it has ended, or to all jobs; after an event's number.
+
+        It goes on over broken connections and a server that restarts: no event is lost, none comes twice.
+        """
+        return iter(self.following(job, after=after))
+
+    def happened(self, job: str) -> tuple[JobEvent, ...]:
+        """What has happened to a job so far; raises NotFound."""
+        found = list[JobEvent]()
+        while True:
+            query = {"after": found[-1].sequence if found else 0, "limit": _AT_ONCE}
+            answer = self._wire.ask("GET", f"{job_path(job)}/log", query=query)
+            found += map(event_of, answer["events"])
+            if len(answer["events"]) < _AT_ONCE:
+                return tuple(found)
+
+    def following(self, job: str | None = None, *, after: int | None = None) -> Following:
+        """The same as something that can be closed by another thread."""
+        return Following(self._wire, job, after)
+
+    def wait(self, name: str) -> Job:
+        """The job when it has ended, however that was. Waiting changes nothing; raises NotFound."""
+        for _ in self.events(name):
+            pass
+        return self.job(name)
+
+    def download(self, file: JobFile, folder: Path) -> Path:
+        """Download a file of a job into a folder, whole or not at all; returns where it is.
+
+        Raises:
+            NotFound: it is not there any more.
+            Crashed: what came is not what the server told of.
+            Shortfall, Refused: the folder has no space, or cannot be written.
+        """
+        return download(self._wire, file, folder)
+
+    def save(self, name: str, folder: Path) -> tuple[Path, ...]:
+        """Download all files of a job into a folder; returns where they are. Raises as `download`."""
+        return tuple(self.download(file, folder) for file in self.job(name).files)
+
+    def upload(self, file: Path) -> str:
+        """Keep a file among the workspace's assets; returns how a workflow names it, `$asset.NAME`.
+
+        The name is made of the digest of its bytes, so the same file is kept once.
+
+        Raises:
+            NotFound, Refused: there is no such file, or it cannot be read or is not taken.
+        """
+        return upload(self._wire, file, self.workspace)
