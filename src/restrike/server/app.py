@@ -19,6 +19,7 @@ from starlette.responses import Response
 from restrike.errors import Finding, NotFound, Refused, RestrikeError, typed
 from restrike.server.api import ROUTERS
 from restrike.server.metrics import Metrics, Timing
+from restrike.server.openai import ROUTERS as OPENAI_ROUTERS
 from restrike.server.problems import MEDIA_TYPE, Rejected, problem_response
 from restrike.server.security.access import Access
 from restrike.server.security.guard import Guard
@@ -52,11 +53,12 @@ def create_app(service: Service, access: Access | None = None, beside: tuple[Bes
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(service.news.run)
-            for each in beside:
-                await stack.enter_async_context(each(app))
-            yield
+            async with AsyncExitStack() as stack:
+                for each in (*beside, _tools):
+                    await stack.enter_async_context(each(app))
+                yield
             tasks.cancel_scope.cancel()
 
     app = FastAPI(
@@ -71,7 +73,7 @@ def create_app(service: Service, access: Access | None = None, beside: tuple[Bes
     )
     app.state.service = service
     app.state.metrics = Metrics(service)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *OPENAI_ROUTERS):
         app.include_router(router)
     _answer_failures(app, service)
     # The last one stands first: a request is let in before anything of it is read.
@@ -86,6 +88,14 @@ def create_app(service: Service, access: Access | None = None, beside: tuple[Bes
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
         )
     return app
+
+
+@asynccontextmanager
+async def _tools(app: FastAPI) -> AsyncIterator[None]:
+    from restrike.server.mcp.server import served  # its library takes a second to import
+
+    async with served(app):
+        yield
 
 
 def _answer_failures(app: FastAPI, service: Service) -> None:

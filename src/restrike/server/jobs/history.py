@@ -83,10 +83,28 @@ class History:
         with self._database.read() as connection:
             return tuple(event_of(row) for row in connection.execute(query))
 
+    def latest(self, job: str, kind: str) -> JobEvent | None:
+        """The newest event of a kind of a job."""
+        query = (
+            select(events)
+            .where(events.c.job == job, events.c.kind == kind)
+            .order_by(events.c.sequence.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else event_of(row)
+
     def last_sequence(self) -> int:
         """The number of the newest event; 0 when nothing happened yet."""
         with self._database.read() as connection:
             return connection.execute(select(func.max(events.c.sequence))).scalar_one() or 0
+
+    def drop(self, name: str) -> bool:
+        """Forget one ended job with its events; False when there is none. Its run folder stays."""
+        with self._database.write() as connection:
+            ended = delete(jobs).where(jobs.c.id == name, jobs.c.state.in_(_FINAL))
+            return connection.execute(ended).rowcount == 1
 
     def forget(self, *, keep: int, kept_events: int) -> int:
         """Forget ended jobs but the newest `keep`, and of each ended job events but its newest `kept_events`.

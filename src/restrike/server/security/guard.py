@@ -12,7 +12,7 @@ from starlette.types import Scope as Connection
 
 from restrike.server.problems import Rejected, problem_response
 from restrike.server.security.access import Access
-from restrike.server.security.tokens import OWNER, Grant, Scope, Tokens
+from restrike.server.security.tokens import OWNER, Grant, Scope, Tokens, looks_like_token
 
 COOKIE = "restrike_token"
 _OPEN = {"/", "/docs", "/healthz", "/readyz", "/api/session"}
@@ -66,7 +66,8 @@ class Guard:
     async def _granted(self, scope: Connection, headers: Headers) -> Grant:
         text = _token_of(headers)
         path, method = scope["path"], scope["method"]
-        if text is None:
+        if text is None or (not self._access.needs_token and not looks_like_token(text)):
+            # OpenAI's clients always send a key; where none is needed, any that is no token of ours is one.
             if not self._access.needs_token:
                 return OWNER
             if path in _OPEN or path.startswith(_OPEN_FOLDER) or method == "OPTIONS":

@@ -114,6 +114,11 @@ class Tokens:
                 raise NotFound(f"no token '{name}'")
 
 
+def looks_like_token(text: str) -> bool:
+    """Whether a text has the form of a token, of this server or of another."""
+    return _TEXT.fullmatch(text) is not None
+
+
 def scopes_of(names: list[str]) -> frozenset[Scope]:
     """Scopes by their names, each with those below it; raises Unknown."""
     for name in names:

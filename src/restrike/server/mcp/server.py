@@ -1,0 +1,69 @@
+"""The MCP server of a service, and how it is served over HTTP beside everything else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ToolAnnotations
+
+from restrike import __version__
+from restrike.server.mcp.answers import told
+from restrike.server.mcp.looking import Looking
+from restrike.server.mcp.results import Results
+from restrike.server.mcp.working import Working
+from restrike.server.service import Service
+
+PATH = "/mcp"
+INSTRUCTIONS = """\
+Restrike makes images and video on the cards of this machine, and computes nothing twice.
+1. `find` a card or a stored workflow, `read` it. 2. `plan` the work: it tells the cost and a fingerprint.
+3. `run` it with that fingerprint as `acknowledge`: the answer is a job's id, at once. 4. `wait` for the job
+in slices. 5. `results` brings links and pictures, `explain` says what was reused and why. `cancel` stops a
+job. Work is one of: {"generation": {"card": "digits", "prompt": "a seven", "seed": 3}}, {"workflow": NAME or
+a whole workflow, "values": {}}. `edit` changes a stored workflow by a merge patch.
+"""
+_LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+_STOPS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+
+def server_of(service: Service) -> MCPServer[Any]:
+    """The tools of a service."""
+    server: MCPServer[Any] = MCPServer(
+        "restrike", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING"
+    )
+    looking, working, results = Looking(service=service), Working(service=service), Results(service=service)
+    tools: tuple[tuple[Callable[..., Awaitable[Any]], ToolAnnotations], ...] = (
+        (looking.find, _LOOKS),
+        (looking.read, _LOOKS),
+        (working.validate, _LOOKS),
+        (working.plan, _LOOKS),
+        (working.run, _SPENDS),
+        (working.wait, _LOOKS),
+        (results.results, _LOOKS),
+        (looking.explain, _LOOKS),
+        (working.cancel, _STOPS),
+        (working.edit, _SPENDS),
+    )
+    for tool, hints in tools:
+        server.add_tool(told(service, tool), annotations=hints, structured_output=False)
+    return server
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[None]:
+    """Serve the tools of the application's service at `PATH` for as long as it lives."""
+    server = server_of(app.state.service)
+    # Host, origin, token and the size of bodies were looked at before a request comes here.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    served_app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    app.router.routes.extend(served_app.routes)
+    async with server.session_manager.run():
+        yield

@@ -1,0 +1,18 @@
+"""The card that a request may name. What is not trusted is refused the same whether or not it exists."""
+
+from __future__ import annotations
+
+from restrike.cards import registry
+from restrike.cards.card import ModelCard
+from restrike.errors import Refused
+from restrike.server.security.trust import barred_untrusted
+
+
+def card_named(name: str) -> ModelCard:
+    """An installed card, or the one that serves a hub id; raises Unknown, NotFound or Refused."""
+    barred = barred_untrusted(name)
+    if barred is None:
+        return registry.find(name)
+    if "/" in name or "\\" in name:
+        raise Refused(barred)
+    return registry.card(name)
