@@ -1,5 +1,14 @@
 """The REST interface: one file a resource. It checks forms and scopes; all else is asked of the service."""
 
-from restrike.server.api import health, jobs, plans
+from restrike.server.api import assets, health, jobs, machine, operating, plans, runs, workflows
 
-ROUTERS = (jobs.router, plans.router, health.router)
+ROUTERS = (
+    jobs.router,
+    plans.router,
+    workflows.router,
+    assets.router,
+    runs.router,
+    machine.router,
+    operating.router,
+    health.router,
+)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from restrike.errors import RestrikeError
+from restrike.errors import NotFound, RestrikeError
 from restrike.server.api.asking import HERE, Limit, TheGrant, TheService, Workspace, check_trust, heavy
 from restrike.server.api.bodies import MoveForm, RerunForm, SubmitForm
+from restrike.server.api.serving import served
 from restrike.server.jobs.model import Job, JobState
 from restrike.server.problems import Rejected
 from restrike.server.service import Service
@@ -96,6 +97,15 @@ def read_log(job: str, service: TheService, after: After = None, limit: Limit = 
     service.queue.job(job)
     found = service.history.events(after=after or 0, job=job, limit=limit)
     return {"events": [event_view(event, service.shown) for event in found]}
+
+
+@router.get("/jobs/{job}/previews/{number}", summary="How a running job looks", response_class=Response)
+def read_preview(job: str, number: str, request: Request, service: TheService) -> Response:
+    """A small picture; its name is in the job's events. It may be gone at any time."""
+    path = service.place.preview(f"{job}/{number}")
+    if not path.is_file():
+        raise NotFound(f"no preview '{number}' of job '{job}'")
+    return served(path, request)
 
 
 @router.get(
