@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from restrike.engine.capture.backend import Graph, Step
 from restrike.engine.capture.capturer import Capturer
@@ -54,6 +55,47 @@ def test_weights_that_are_synced_in_place_are_read_by_the_same_graph(lab: Lab) -
     assert lab.capturer.counters.evictions == {}
 
 
+@dataclass
+class Scaled:
+    """A processor, as libraries put them on their modules."""
+
+    factor: float
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return tensor * self.factor
+
+
+class Hook:
+    """A hook that can be watched as it goes."""
+
+    def __call__(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        return output * 2
+
+
+class Processed(Denoiser):
+    """Obeys all that a module may carry beside its tensors and submodules."""
+
+    gain = 1.0
+    before: Callable[[Tensor], Tensor] | None
+    after: Scaled
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = None
+        self.after = Scaled(1.5)
+
+    def forward(self, latent_BND: Tensor, timestep_B: Tensor) -> Tensor:
+        given = self.before(latent_BND) if self.before else latent_BND
+        return self.after(super().forward(given, timestep_B)) * self.gain
+
+
+class Doubled(Processed):
+    """Another class of the same parts."""
+
+    def forward(self, latent_BND: Tensor, timestep_B: Tensor) -> Tensor:
+        return super().forward(latent_BND, timestep_B) * 2
+
+
 def a_parameter(module: Denoiser) -> None:
     module.out.weight = nn.Parameter(module.out.weight * 2, requires_grad=False)
 
@@ -87,11 +129,36 @@ def the_mode(module: Denoiser) -> None:
     module.train()
 
 
-CHANGES: dict[str, tuple[Callable[[Denoiser], None], str]] = {
+def an_object(module: Processed) -> None:
+    module.after = Scaled(2.0)
+
+
+def what_was_none(module: Processed) -> None:
+    module.before = torch.sin
+
+
+def what_the_class_says(module: Processed) -> None:
+    module.gain = 2.0
+
+
+def what_it_calls_itself(module: Processed) -> None:
+    module.__class__ = Doubled
+
+
+CHANGES: dict[str, tuple[Callable[[Any], None], str]] = {
     each.__name__: (each, reason)
     for reason, changes in {
         "weights replaced": (a_parameter, the_data_of_a_parameter, the_layout_of_a_parameter, a_buffer),
-        "module changed": (a_submodule, a_hook, a_forward, the_mode),
+        "module changed": (
+            a_submodule,
+            a_hook,
+            a_forward,
+            the_mode,
+            an_object,
+            what_was_none,
+            what_the_class_says,
+            what_it_calls_itself,
+        ),
     }.items()
     for each in changes
 }
@@ -100,6 +167,7 @@ CHANGES: dict[str, tuple[Callable[[Denoiser], None], str]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_replaced_lets_the_graph_go_at_once(lab: Lab, name: str) -> None:
     change, reason = CHANGES[name]
+    lab.module = Processed().to(lab.backend.device).eval().requires_grad_(False)
     lab.arm()
     assert isinstance(lab.module, Denoiser)
     change(lab.module)
@@ -107,6 +175,42 @@ def test_what_is_replaced_lets_the_graph_go_at_once(lab: Lab, name: str) -> None
     counters = lab.capturer.counters
     assert (counters.captures, counters.graphs) == (2, 1)
     assert counters.evictions == {reason: 1}
+
+
+def patched(module: Processed, latent_BND: Tensor, timestep_B: Tensor) -> Tensor:
+    return Denoiser.forward(module, latent_BND, timestep_B) * 3
+
+
+def test_a_class_that_is_patched_lets_the_graph_go(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.module = Processed().to(lab.backend.device).eval().requires_grad_(False)
+    lab.arm()
+    monkeypatch.setattr(Processed, "forward", patched)
+    assert lab.told(count=4) == ["warming", "proving", "proving", "replay"]
+
+
+def test_a_hook_on_all_modules_lets_the_graph_go(lab: Lab) -> None:
+    lab.arm()
+    hook = register_module_forward_hook(lambda module, inputs, output: output * 2)
+    try:
+        assert lab.told(count=4) == ["warming", "proving", "proving", "replay"]
+    finally:
+        hook.remove()
+    assert lab.told()[0] == "warming"
+
+
+def test_while_a_graph_lives_no_other_code_comes_to_have_the_identity_of_its_own(lab: Lab) -> None:
+    lab.module = Processed().to(lab.backend.device).eval().requires_grad_(False)
+    assert isinstance(lab.module, Processed)
+    hook = lab.module.out.register_forward_hook(Hook())
+    held = [weakref.ref(each) for each in (lab.module.after, *lab.module.out._forward_hooks.values())]
+    lab.arm()
+    hook.remove()
+    lab.module.after = Scaled(3.0)
+    gc.collect()
+    assert all(each() is not None for each in held)
+    lab.capturer.evict(None, "test")
+    gc.collect()
+    assert all(each() is None for each in held)
 
 
 def test_another_module_of_the_same_shape_lets_the_graph_go(lab: Lab) -> None:

@@ -21,11 +21,14 @@ from restrike.engine.capture.contents import ContentsMemo
 from restrike.engine.capture.counters import WARMING, Break, CaptureCounters, Tally
 from restrike.engine.capture.entry import Entry, label_of, plan_values, sight
 from restrike.engine.capture.host_values import TooMuch
-from restrike.engine.capture.key import Signature, key_of, signature_of
+from restrike.engine.capture.key import MODULE_CHANGED, Signature, key_of, signature_of
 from restrike.engine.capture.limits import CaptureLimits
 from restrike.engine.capture.making import Making, told
 from restrike.engine.memory.budget import Share
 from restrike.loops.contract import StepPlan, Tensors
+
+MOST_RESTARTS = 8
+"""So often a signature begins anew for a module that is another one before a graph was made of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +134,15 @@ class Capturer:
             version = self._version_of(plan.component) if backend.folds_values else None
             key = key_of(signature, self._contents.of(plan.component, module), version)
             stale = entry.key.stale_against(key) if entry else None
+            restarts = 0
             if entry and stale:
+                restarts = entry.restarts + 1 if stale == MODULE_CHANGED and not entry.captured else 0
                 self._drop(entry, stale)
             if entry is None or stale:
-                entry = self._entries[signature] = Entry(key=key, label=label_of(plan))
+                entry = self._entries[signature] = Entry(key=key, label=label_of(plan), restarts=restarts)
                 self._forget_oldest()
+            if entry.restarts > MOST_RESTARTS:
+                self._refuse(entry, Break(kind="blocked", detail=f"{stale} between one step and the next"))
         self._entries.move_to_end(signature)
         return entry
 

@@ -1,6 +1,7 @@
 """What a module is made of at this moment: where each weight lies, and which code runs around it.
 
-Reads the module's own tables, so it sees a replaced parameter, a swapped submodule or a new hook at once.
+Reads the module's own tables, so it sees a replaced parameter, a swapped submodule or a new hook at once, and
+so another function or object among its attributes, or on its class. Numbers and texts are not looked at here.
 """
 
 from __future__ import annotations
@@ -13,12 +14,31 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as modules
 
 _TABLES = ("_modules", "_parameters", "_buffers", "_forward_pre_hooks", "_forward_hooks")
+_EVERYWHERE = (modules._global_forward_pre_hooks, modules._global_forward_hooks)
+USUAL = frozenset(nn.Module().__dict__)
+"""The attributes that every module has."""
 _DTYPE, _NBYTES, _TRAINING = attrgetter("dtype"), attrgetter("nbytes"), itemgetter("training")
 
 Place = tuple[str, int, int, torch.Size, tuple[int, ...], torch.dtype]
 """A tensor's qualified name, address, storage size in bytes, shape, stride and dtype."""
+
+
+class Same:
+    """Equal only to one of the very same object, which it keeps: no other one comes to have its identity."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self._held is other._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,51 +74,101 @@ class ContentsMemo:
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
-    """One look: the tables that were read, and what was in them."""
+    """One look: the tables that were read, and what was in them, which it keeps."""
 
-    module: nn.Module
+    parts: tuple[nn.Module, ...]
     attributes: tuple[dict[str, Any], ...]
     full: tuple[dict[str, Any], ...]
     empty: tuple[dict[str, Any], ...]
     held: tuple[list[int], list[int]]
+    objects: _Objects
     around: tuple[Hashable, ...]
     tensors: tuple[Tensor, ...]
     layouts: tuple[list[Any], ...]
     contents: Contents
+    kept: tuple[object, ...]
 
     def holds(self, module: nn.Module) -> bool:
         """Whether a further look would see the same."""
         return (
-            module is self.module
+            module is self.parts[0]
             and not any(self.empty)
             and _held(self.full) == self.held
-            and _around(self.attributes) == self.around
+            and _around(self.parts, self.attributes) == self.around
+            and self.objects.hold()
             and _layouts(self.tensors) == self.layouts
         )
 
 
+class _Objects:
+    """The attributes of a module's parts and of their classes that are neither numbers nor texts."""
+
+    def __init__(self, attributes: tuple[dict[str, Any], ...], classes: tuple[type, ...]) -> None:
+        self._own = tuple(
+            (own, name)
+            for own in attributes
+            for name, value in own.items()
+            if name not in USUAL and not is_plain(value)
+        )
+        self._classes = tuple(map(vars, classes))
+        self._seen = self._now()
+        self._identities = list(map(id, self._seen))
+
+    def _now(self) -> list[object]:
+        # A tensor that is read from an attribute is refused as such; which one it is does not matter.
+        values = (own.get(name) for own, name in self._own)
+        objects = [Tensor if isinstance(value, Tensor) else value for value in values]
+        return [*objects, *chain.from_iterable(each.values() for each in self._classes)]
+
+    def hold(self) -> bool:
+        """Whether all are the very same as before."""
+        return list(map(id, self._now())) == self._identities
+
+    def named(self) -> Iterator[Hashable]:
+        """All of them, by identity, those of the parts with their names."""
+        yield from (name for _, name in self._own)
+        yield from map(Same, self._seen)
+
+
+def is_plain(value: object) -> bool:
+    """Whether it is one of the values that are compared as such."""
+    return isinstance(value, int | float | complex | str)
+
+
 def _look(module: nn.Module) -> _Seen:
-    attributes = tuple(part.__dict__ for _, part in submodules(module))
-    tables = [part[name] for part in attributes for name in _TABLES]
+    parts = tuple(part for _, part in submodules(module))
+    attributes = tuple(part.__dict__ for part in parts)
+    tables = [*(part[name] for part in attributes for name in _TABLES), *_EVERYWHERE]
     full = tuple(table for table in tables if table)
-    named, around = named_tensors(module), _around(attributes)
-    tensors = tuple(named.values())
+    named, around = named_tensors(module), _around(parts, attributes)
+    tensors, objects = tuple(named.values()), _Objects(attributes, classes_of(module))
     storages = tuple(
         (name, each.data_ptr(), each.untyped_storage().nbytes(), each.shape, each.stride(), each.dtype)
         for name, each in named.items()
     )
-    hooks = tuple(id(held) for table in full for held in table.values() if not isinstance(held, Tensor))
+    kept = tuple(held for table in full for held in table.values())
+    hooks = (Same(held) for held in kept if not isinstance(held, Tensor))
+    names = (tuple(name for name in own if name not in USUAL) for own in attributes)
     return _Seen(
-        module=module,
+        parts=parts,
         attributes=attributes,
         full=full,
         empty=tuple(table for table in tables if not table),
         held=_held(full),
+        objects=objects,
         around=around,
         tensors=tensors,
         layouts=_layouts(tensors),
-        contents=Contents(storages=storages, code=(id(module), *hooks, *around)),
+        contents=Contents(storages=storages, code=(Same(module), *hooks, *around, *names, *objects.named())),
+        kept=kept,
     )
+
+
+def classes_of(module: nn.Module) -> tuple[type, ...]:
+    """The classes that the parts of a module are made of, each once, down to the one of all modules."""
+    kinds = dict.fromkeys(type(part) for _, part in submodules(module))
+    above = (each for kind in kinds for each in kind.__mro__)
+    return tuple(dict.fromkeys(each for each in above if each not in nn.Module.__mro__))
 
 
 def submodules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -138,10 +208,9 @@ def _held(tables: tuple[dict[str, Any], ...]) -> tuple[list[int], list[int]]:
     return list(map(id, chain.from_iterable(map(dict.values, tables)))), list(map(len, tables))
 
 
-def _around(attributes: tuple[dict[str, Any], ...]) -> tuple[Hashable, ...]:
-    """Training mode, and a forward set on the instance, as libraries do that wrap one."""
-    wrapped = [id(own["forward"]) for own in attributes if "forward" in own]
-    return (*map(_TRAINING, attributes), *wrapped)
+def _around(parts: tuple[nn.Module, ...], attributes: tuple[dict[str, Any], ...]) -> tuple[Hashable, ...]:
+    """Class, training mode and number of attributes of each part; a wrapped forward is an attribute."""
+    return (*map(type, parts), *map(_TRAINING, attributes), *map(len, attributes))
 
 
 def _layouts(tensors: tuple[Tensor, ...]) -> tuple[list[Any], ...]:

@@ -53,7 +53,8 @@ class Entry:
 
     A step later it is warm, then it has a `trace` and a graph in `captured`, then a `measurement`; with a
     `reason` it stays eager and holds nothing else, until `needed_bytes` are free if that was the reason.
-    `step_s` is what a step takes eagerly, `look_s` what finding this entry took.
+    `step_s` is what a step takes eagerly, `look_s` what finding this entry took, `restarts` how many entries
+    of its signature came before it, none of which came to a graph.
     """
 
     key: CaptureKey
@@ -67,6 +68,7 @@ class Entry:
     reason: Break | None = None
     needed_bytes: int = 0
     replays: int = 0
+    restarts: int = 0
     label: str = field(default="")
 
     @property

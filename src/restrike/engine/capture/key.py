@@ -16,6 +16,7 @@ from restrike.engine.capture.contents import Contents, Place
 from restrike.engine.capture.numerics import numerics
 from restrike.loops.contract import StepPlan, Tensors
 
+MODULE_CHANGED = "module changed"
 Layout = tuple[str, torch.Size, tuple[int, ...], torch.dtype, torch.device]
 
 
@@ -52,7 +53,7 @@ class CaptureKey:
     def stale_against(self, now: CaptureKey) -> str | None:
         """Why a graph of this key cannot answer for `now`, which has the same signature; None if it can."""
         if self.code != now.code:
-            return "module changed"
+            return MODULE_CHANGED
         if self.storages != now.storages:
             return "weights replaced"
         return "weights synced" if self.weights_version != now.weights_version else None

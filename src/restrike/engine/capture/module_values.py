@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from restrike.engine.capture.contents import submodules
+from restrike.engine.capture.contents import USUAL, classes_of, is_plain, submodules
 
 MOST_HELD = 64
-_TABLES = frozenset(nn.Module().__dict__)
+# They have no numbers of their own to look at, or are looked at elsewhere.
+_CLOSED = (Tensor, nn.Module, type, types.FunctionType, types.ModuleType)
 Holder = dict[Any, Any] | list[Any]
 
 
@@ -28,31 +30,47 @@ class ModuleWatch:
     def difference(self, before: list[Any]) -> str | None:
         """The first that differs from what `values` gave before, by its path and both values."""
         now = self.values()
-        if now == before:
+        # A kind first: 1, True and 1.0 are equal, and not all values can be compared.
+        if list(map(type, now)) == list(map(type, before)) and now == before:
             return None
         for (path, _, _), old, new in zip(self.places, before, now, strict=True):
-            if old != new and not (old != old and new != new):  # NaN stays NaN
+            if type(old) is not type(new) or (old != new and not (old != old and new != new)):  # NaN stays
                 return f"{path} was {old!r} and is now {new!r}"
         return None
 
 
 def watched(module: nn.Module, name: str) -> ModuleWatch:
-    """The numbers and texts of all parts, and those in their own lists and dictionaries."""
-    return ModuleWatch(
-        tuple(place for prefix, part in submodules(module) for place in _places(part, f"{name}.{prefix}"))
-    )
+    """The numbers and texts of all parts, those in their own lists, dictionaries and objects, and globals."""
+    own = [place for prefix, part in submodules(module) for place in _places(part, f"{name}.{prefix}")]
+    return ModuleWatch((*own, *_globals(module)))
 
 
 def _places(part: nn.Module, prefix: str) -> Iterator[tuple[str, Holder, Any]]:
     for key, value in part.__dict__.items():
-        if key in _TABLES:
+        path = prefix + key
+        if key in USUAL or isinstance(value, _CLOSED):
             continue
-        if isinstance(value, int | float | complex | str):
-            yield prefix + key, part.__dict__, key
-        elif type(value) in (dict, list) and len(value) <= MOST_HELD:
-            inner = value.items() if isinstance(value, dict) else enumerate(value)
-            plain = [index for index, held in inner if isinstance(held, int | float | complex | str)]
-            yield from ((f"{prefix}{key}[{index!r}]", value, index) for index in plain)
+        if is_plain(value):
+            yield path, part.__dict__, key
+        elif type(value) in (dict, list):
+            yield from ((f"{path}[{index!r}]", value, index) for index in _plain_in(value))
+        elif isinstance(held := getattr(value, "__dict__", None), dict):
+            yield from ((f"{path}.{name}", held, name) for name in _plain_in(held))
+
+
+def _plain_in(value: Holder) -> list[Any]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return [index for index, held in inner if is_plain(held)] if len(value) <= MOST_HELD else []
+
+
+def _globals(module: nn.Module) -> Iterator[tuple[str, Holder, Any]]:
+    """The numbers and texts that the methods of its classes read by name from where they were written."""
+    for kind in classes_of(module):
+        for method in vars(kind).values():
+            if isinstance(method, types.FunctionType):
+                known = method.__globals__
+                names = (name for name in method.__code__.co_names if is_plain(known.get(name)))
+                yield from ((f"{kind.__name__}.{method.__name__} global {n}", known, n) for n in names)
 
 
 def _read(holder: Holder, key: Any) -> Any:
