@@ -20,6 +20,7 @@ from restrike.cli import (
     kernels,
     keys,
     logs,
+    mcp,
     mint,
     plan,
     runs,
@@ -92,6 +93,7 @@ jobs.register(app)
 wait.register(app)
 cancel.register(app)
 logs.register(app)
+mcp.register(app)
 tokens.register(app)
 
 

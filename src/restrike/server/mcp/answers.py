@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, TextContent
+from starlette.requests import Request
 
 from restrike.errors import Refused, RestrikeError
 from restrike.server.problems import PlanChanged, problem_of
@@ -15,7 +17,6 @@ from restrike.server.service import Service
 from restrike.workflow.plan import Plan, Row, Status
 
 P = ParamSpec("P")
-T = TypeVar("T")
 SHOWN = 20
 """So many rows of a plan are told, and the rest is counted."""
 TEXT_CHARS = 6000
@@ -31,13 +32,14 @@ class PlanUnread(Refused):
         self.plan = plan
 
 
-def told(service: Service, tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose failures are told to the agent as what they are."""
+def told(service: Service, tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+    """A tool that answers in compact JSON, its failures too, as the problems that REST answers."""
 
     @functools.wraps(tool)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
-            return await tool(*args, **kwargs)
+            found = await tool(*args, **kwargs)
+            return compact(found) if isinstance(found, dict) else found
         except RestrikeError as error:
             problem = problem_of(error)
             if isinstance(error, PlanChanged | PlanUnread):
@@ -45,9 +47,17 @@ def told(service: Service, tool: Callable[P, Awaitable[T]]) -> Callable[P, Await
                     "plan": plan_answer(error.plan),
                     "resend": {"acknowledge": error.plan.fingerprint},
                 }
-            raise ToolError(compact(service.shown(problem))) from error
+            text = TextContent(type="text", text=compact(service.shown(problem)))
+            return CallToolResult(content=[text], is_error=True)
 
     return call
+
+
+def request_of(context: Context) -> Request:
+    """The HTTP request that brought a call."""
+    request = context.request_context.request
+    assert isinstance(request, Request)
+    return request
 
 
 def compact(tree: Any) -> str:

@@ -37,11 +37,11 @@ async def serve(url: str, token: str | None) -> None:
 async def _check(web: httpx2.AsyncClient, url: str) -> None:
     """Look whether the server is there and lets us in, so that the reason is told in one line."""
     try:
-        answer = await web.get(f"{url}/api/devices")
+        answer = await web.get(f"{url}/api/jobs?limit=1")
     except httpx2.HTTPError as error:
         raise NotFound(f"no server at {url}; start one with: restrike serve") from error
     if answer.status_code in (401, 403):
-        raise Refused(f"the server at {url} wants a token with the scope 'read'; give it with --token")
+        raise Refused(f"the server at {url} wants a token; give it as RESTRIKE_TOKEN")
 
 
 async def _relay(remote: Client) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from restrike.cards import registry
-from restrike.errors import NotFound, RestrikeError, Unknown
+from restrike.errors import NotFound, RestrikeError
 from restrike.server.api.asking import HERE, heavy
 from restrike.server.jobs.model import Job
 from restrike.server.library import Library
@@ -137,7 +137,7 @@ class Looking:
             "seconds": None
             if job.ended is None or job.started is None
             else round(job.ended - job.started, 3),
-            "seed": job.record.get("seed"),
+            "seed": job.body.get("seed", job.record.get("seed")),
             "reused": len(job.record.get("reused", ())),
             "computed": len(job.record.get("computed", ())),
         }
@@ -168,7 +168,7 @@ class Looking:
 def _paged(kind: str, found: Iterator[dict[str, Any]], after: str | None, limit: int) -> dict[str, Any]:
     """A page of entries, after the one that was named last."""
     if after is not None and not any(entry["name"] == after for entry in found):
-        raise Unknown("place to go on from", after, (), hint="Give back `next` of an answer as it was.")
+        raise NotFound(f"after: nothing is listed under '{after[:80]}' any more; begin anew without it")
     shown = [entry for entry, _ in zip(found, range(limit), strict=False)]
     more = next(found, None) is not None
     return {kind: shown, **({"next": shown[-1]["name"]} if more else {})}

@@ -17,7 +17,7 @@ from pydantic import Field
 from restrike.errors import RestrikeError
 from restrike.server.api.asking import heavy
 from restrike.server.made import MadeFile, made
-from restrike.server.mcp.answers import compact
+from restrike.server.mcp.answers import compact, request_of
 from restrike.server.mcp.excerpts import picture_within, sound_within, strip_within, text_within
 from restrike.server.mcp.looking import Job_
 from restrike.server.service import Service
@@ -43,8 +43,8 @@ class Results:
         offset: Annotated[int, Field(ge=0, description="`next` of the last answer.")] = 0,
     ) -> list[ContentBlock]:
         """Get what a job made: a list with links first, then pictures, strips of clips, sounds and texts."""
-        host = (context.headers or {}).get("host", "")
-        return await heavy(self.service, lambda: self._results(job, f"http://{host}", max_bytes, offset))
+        base = str(request_of(context).base_url).rstrip("/")
+        return await heavy(self.service, lambda: self._results(job, base, max_bytes, offset))
 
     def _results(self, name: str, base: str, max_bytes: int, offset: int) -> list[ContentBlock]:
         job = self.service.queue.job(name)

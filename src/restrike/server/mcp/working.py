@@ -22,7 +22,7 @@ from restrike.server.api.asking import HERE, check_trust, heavy
 from restrike.server.api.bodies import WorkForm
 from restrike.server.jobs.model import Job, JobEvent
 from restrike.server.library import Library, Stored
-from restrike.server.mcp.answers import SHOWN, PlanUnread, plan_answer
+from restrike.server.mcp.answers import SHOWN, PlanUnread, plan_answer, request_of
 from restrike.server.mcp.looking import Job_, Workspace
 from restrike.server.service import Service
 from restrike.server.streaming import Follow
@@ -32,6 +32,9 @@ from restrike.workflow.findings import InvalidWorkflow
 
 SLICE_S = 50.0
 _EVENTS = 10
+_NEWS = {"state": ("state", "reason"), "step": ("step", "status", "seconds", "reason")}
+_NEWS |= {"artifact": ("step", "file"), "notice": ("message",), "cancelling": ()}
+"""What is told of events while waiting, by kind: enough to follow, no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +95,9 @@ class Working:
                     if event is not None and event.kind == "progress":
                         progress, after = event.data, event.sequence
                     elif event is not None:
-                        news.append(event)
                         after = event.sequence
+                        if event.kind in _NEWS:
+                            news.append(event)
         found = await anyio.to_thread.run_sync(self.service.queue.job, job)
         return self.service.shown(_state(found) | _news(news, progress, after))
 
@@ -149,7 +153,7 @@ class Working:
 
 def _check(work: WorkForm, context: Context) -> None:
     """Hold the request against what its token allows."""
-    check_trust(work.trusted, context.request_context.request.state.grant)  # type: ignore[union-attr]
+    check_trust(work.trusted, request_of(context).state.grant)
 
 
 def _state(job: Job) -> dict[str, Any]:
@@ -165,5 +169,5 @@ def _news(news: deque[JobEvent], progress: Mapping[str, Any] | None, after: int)
 
 
 def _line(event: JobEvent) -> dict[str, Any]:
-    shown = {name: value for name, value in event.data.items() if value not in (None, "")}
+    shown = {name: event.data[name] for name in _NEWS[event.kind] if event.data.get(name) not in (None, "")}
     return {"kind": event.kind, **shown}

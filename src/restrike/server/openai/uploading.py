@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
+from contextlib import suppress
 
 from starlette.datastructures import UploadFile
 
+from restrike.errors import Conflict
 from restrike.server.api.asking import heavy
+from restrike.server.assets import Assets
 from restrike.server.openai.failures import BadField
 from restrike.server.service import Service
-from restrike.store.files import write_file
-from restrike.workflow.workspace_files import ASSETS
 
 FOLDER = "openai"
 _SUFFIXES = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
@@ -30,9 +31,9 @@ async def kept_picture(service: Service, workspace: str, upload: UploadFile, fie
 
 def _kept(service: Service, workspace: str, data: bytes, field: str) -> str:
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()[:32]}.{_suffix(data, field)}"
-    target = service.workspace(workspace) / ASSETS / name
-    if not target.exists():
-        write_file(target, data)
+    assets = Assets(service.workspace(workspace))
+    with suppress(Conflict), assets.written(name, replace=False) as file:
+        file.write(data)
     return f"$asset.{name}"
 
 
