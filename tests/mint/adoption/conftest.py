@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.mint.adoption import adoption
 from restrike.mint.adoption.cells import Cells
-from restrike.mint.adoption.measuring import Measured
 from restrike.mint.parent import Minted
 from restrike.mint.store.store import CellStore
 
@@ -24,8 +24,8 @@ NONE = Request(prompt="a seven", seed=3, steps=4, guidance_mode="none")
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cell is faster: what a busy machine measures is no matter of these tests."""
-    faster = Measured(eager_s=0.002, cell_s=0.001, ratio=0.5)
-    monkeypatch.setattr(adoption, "measured", lambda *given: faster)
+    timed = adoption.prove
+    monkeypatch.setattr(adoption, "prove", lambda *given: replace(timed(*given), eager_s=2.0, cell_s=1.0))
 
 
 @pytest.fixture(scope="session")

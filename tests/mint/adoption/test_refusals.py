@@ -19,11 +19,11 @@ from restrike.errors import Refused
 from restrike.mint.adoption import adoption, trial
 from restrike.mint.adoption.adoption import Adoption
 from restrike.mint.adoption.cells import Cells
-from restrike.mint.adoption.measuring import Measured
 from restrike.mint.adoption.refusal import AdoptionRefusal
 from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.host import cpu_target, this_host
 from restrike.mint.cell.keyring import Keyring
+from restrike.mint.cell.manifest import Proof
 from restrike.mint.store.store import CellStore
 
 from . import forging
@@ -139,8 +139,8 @@ def test_a_trial_that_ended_for_another_reason_is_not_held_against_the_cell(
 def test_what_is_not_faster_is_not_armed_and_stays_in_the_store(
     kept: CellStore, adopting: Adopting, eager: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Measured(eager_s=0.001, cell_s=0.002, ratio=2.0)
-    monkeypatch.setattr(adoption, "measured", lambda *given: slow)
+    proof = Proof(max_difference=0.0, tolerance=1e-4, eager_s=0.001, cell_s=0.002)
+    monkeypatch.setattr(adoption, "prove", lambda *given: proof)
     assert refused(adopting(kept), eager) == "not faster than eager"
     assert kept.has(key_in(kept))
 

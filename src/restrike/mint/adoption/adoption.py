@@ -24,7 +24,6 @@ from restrike.errors import NotFound, Refused, RestrikeError, Shortfall
 from restrike.keys import Digest
 from restrike.mint.adoption.binding import bind_cell, check_constants
 from restrike.mint.adoption.discovery import Discovery, Place, Wanted, bring, discover, find_by_tracing
-from restrike.mint.adoption.measuring import measured
 from restrike.mint.adoption.refusal import QUARANTINED, AdoptionRefusal, AdoptionRefused
 from restrike.mint.adoption.signposts import Signposts, sizes_key
 from restrike.mint.adoption.trial import tried
@@ -216,13 +215,12 @@ class Adoption:
         except OutOfTolerance as error:
             self._led_astray(candidate, seen)
             raise AdoptionRefused(AdoptionRefusal.OUT_OF_TOLERANCE, error.reason) from error
-        times = measured(bound.run, module, seen)
-        if times.ratio >= 1:
+        if proof.cell_s >= proof.eager_s:
             raise AdoptionRefused(
                 AdoptionRefusal.NOT_FASTER,
-                f"{times.cell_s * 1000:.3g} ms, eager {times.eager_s * 1000:.3g} ms",
+                f"{proof.cell_s * 1000:.3g} ms, eager {proof.eager_s * 1000:.3g} ms",
             )
-        return replace(proof, eager_s=times.eager_s, cell_s=times.cell_s)
+        return proof
 
     def _matching(self, candidate: _Candidate, ingress: Ingress) -> Observed:
         """The observed call that a cell was made for; raises AdoptionRefused when it is none of them."""
