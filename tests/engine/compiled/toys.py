@@ -1,4 +1,4 @@
-"""A denoiser of one layer, and calls of it that stand for compiled code: they count and tell what they read."""
+"""A denoiser of one layer, and calls that stand for its compiled code: they count and tell what they read."""
 
 from __future__ import annotations
 

@@ -255,6 +255,9 @@ def test_a_tape_beside_a_cell_gives_the_same_picture(kept: CellStore, adopting: 
     assert bytes_of(both, long) == bytes_of(cell, long)
     assert bytes_of(both, long) == bytes_of(cell, long)
     assert both.load("digits").compiled.counters.executed >= 12
+    # It was recorded and proved; whether it pays is another matter.
+    breaks = both.generate("digits", long).capture.eager_breaks
+    assert not [reason for reason in breaks if reason.startswith("blocked")]
 
 
 def test_forwards_that_an_extension_answers_are_nobody_elses(kept: CellStore) -> None:

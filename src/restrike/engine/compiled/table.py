@@ -17,6 +17,7 @@ from restrike.engine.capture.key import layouts
 from restrike.engine.compiled.call import CompiledCall, Gap, Run, identity_of
 from restrike.engine.compiled.counters import REASONS_KEPT, CompiledCounters, Tally
 from restrike.engine.compiled.modes import OFF, Mode
+from restrike.engine.compiled.opaque import Opaque
 from restrike.errors import Refused, RestrikeError, Shortfall, typed
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -98,7 +99,7 @@ class CompiledCalls:
         """
         form = form_of(module)
         contents = self._contents.of(call.component, module)
-        return Bound(call=call, form=form, contents=contents, run=call.bind(module))
+        return Bound(call=call, form=form, contents=contents, run=Opaque(call.bind(module)))
 
     def arm(self, calls: Sequence[Bound]) -> None:
         """Let these answer the requests that begin from now on, all at once.
@@ -224,11 +225,20 @@ class CompiledCalls:
         if armed.bound is None or (armed.bound.contents is not now and armed.bound.contents != now):
             # First let go of the old weights: two sets may not fit.
             armed.bound = None
-            bound = self.bind(call, module)
+            bound = self._bound_anew(call, module)
             if bound.form != armed.form:
                 raise Refused("the module has other parts or modes than those that it was armed for")
             armed.bound = bound
         return armed.bound
+
+    def _bound_anew(self, call: CompiledCall, module: nn.Module) -> Bound:
+        """The call bound to other weights than before; what goes wrong is theirs, and not its code's."""
+        try:
+            return self.bind(call, module)
+        except RestrikeError:
+            raise
+        except Exception as error:
+            raise typed(error) from error
 
     def _failed(self, call: CompiledCall, error: Exception) -> str:
         """Disarm a call that raised, for good; memory that ran out is no fault of its code."""
