@@ -34,7 +34,12 @@ class WrappedCall(nn.Module):
 def constants_of(module: nn.Module) -> dict[str, Tensor]:
     """All parameters and buffers of a wrapped denoiser by the names that a cell binds; shared, not copied."""
     named = {**dict(module.named_parameters(remove_duplicate=False)), **_buffers(module)}
-    return {f"{COMPONENT}.{name}": value.detach() for name, value in named.items()}
+    return {f"{COMPONENT}.{name}": _bare(value) for name, value in named.items()}
+
+
+def _bare(value: Tensor) -> Tensor:
+    """The tensor without its gradient; one of a kind of its own as it is, so that it shows."""
+    return value.detach() if type(value) in (Tensor, nn.Parameter) else value
 
 
 def _buffers(module: nn.Module) -> Mapping[str, Tensor]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from restrike.engine.compiled.call import identity_of
+from restrike.engine.compiled.call import Run, identity_of
 from restrike.engine.compiled.request import RequestCompiled, forward_for
 from restrike.engine.compiled.table import AmbiguousCells, CompiledCalls
 from restrike.errors import Refused, Shortfall
@@ -123,6 +123,25 @@ def test_code_that_fails_is_disarmed_for_good_and_the_request_goes_on() -> None:
     }
     assert table.counters.armed == 0
     assert table.explain() == ("cell toy k: it failed (RuntimeError: bad)",)
+
+
+class BoundOnce(Code):
+    """Code that cannot be bound to any weights but the first."""
+
+    def bind(self, module: nn.Module) -> Run:
+        if self.bindings:
+            raise RuntimeError("odd weights")
+        return super().bind(module)
+
+
+def test_weights_that_it_cannot_be_bound_to_are_no_fault_of_the_code() -> None:
+    module, code, plan = Toy(), BoundOnce(), plan_of()
+    table = table_with(module, call_of(code))
+    module.layer.weight = nn.Parameter(torch.ones(SIZE, SIZE))
+    answer, request = asked(table, module, plan)
+    assert torch.equal(answer, module(*plan.inputs.values()))
+    assert request.report().eager == {"toy k was disarmed: RuntimeError: odd weights": 1}
+    assert code.failures == []
 
 
 def test_memory_that_runs_out_is_no_fault_of_the_code() -> None:

@@ -145,3 +145,33 @@ def test_a_swapped_checkpoint_on_the_same_module_keeps_the_cell(
             engine.sync("digits", "transformer", trained(module_of(engine), version), version)
         same(pair)
     assert pair[0].load("digits").compiled.armed[0].key == key_in(kept).hex
+
+
+def _doubled(weight: Tensor) -> nn.Parameter:
+    class Doubled(nn.Parameter):
+        """Stands for a weight whose values are not what lies at its address, as a quantised one's."""
+
+    return Doubled(weight, requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (_doubled, "is a Doubled, which computes its values"),
+        (torch._neg_view, "is a view that changes signs"),
+        (lambda weight: weight.t().contiguous().t(), "does not lie densely"),
+    ],
+)
+def test_weights_that_are_not_what_lies_in_memory_run_eagerly_and_the_cell_stays(
+    odd: Callable[[Tensor], Tensor], reason: str, pair: tuple[Engine, Engine], kept: CellStore
+) -> None:
+    same(pair)
+    for engine in pair:
+        layer = module_of(engine).get_submodule("patch_out")
+        layer._parameters["weight"] = odd(layer.get_parameter("weight").detach().clone())  # pyright: ignore[reportArgumentType]
+    found = pair[0].generate("digits", SEVEN)
+    assert torch.equal(latent(pair[1], SEVEN), found.picture.latent)
+    assert found.compiled.executed == 0
+    assert any(reason in told for told in found.compiled.eager)
+    # It is good for every other model.
+    assert kept.has(key_in(kept))

@@ -75,6 +75,10 @@ def _bundle(members: Path, wanted: Wanted, seen: Observed, module: nn.Module) ->
 
 def check_constants(declared: Mapping[str, ConstantSpec], weights: Mapping[str, Tensor]) -> None:
     """Hold what a cell needs against what a component has; raises AdoptionRefused."""
+    devices = {weight.device for weight in weights.values()}
+    if len(devices) > 1:
+        places = " and ".join(sorted(map(str, devices)))
+        raise AdoptionRefused(AdoptionRefusal.OTHER_CONSTANT, f"the component's weights are on {places}")
     for name, spec in declared.items():
         weight = weights.get(name)
         if weight is None:
@@ -85,8 +89,17 @@ def check_constants(declared: Mapping[str, ConstantSpec], weights: Mapping[str, 
                 AdoptionRefusal.OTHER_CONSTANT,
                 f"'{name}' is {_form(*form)}, compiled for {_form(spec.shape, spec.dtype)}",
             )
-        if not weight.is_contiguous():
-            raise AdoptionRefused(AdoptionRefusal.OTHER_CONSTANT, f"'{name}' does not lie densely")
+        if (odd := _odd(weight)) is not None:
+            raise AdoptionRefused(AdoptionRefusal.OTHER_CONSTANT, f"'{name}' {odd}")
+
+
+def _odd(weight: Tensor) -> str | None:
+    """Why the values of a weight are not what lies at its address, as compiled code takes them to."""
+    if type(weight) not in (Tensor, nn.Parameter):
+        return f"is a {type(weight).__name__}, which computes its values"
+    if not weight.is_contiguous():
+        return "does not lie densely"
+    return "is a view that changes signs" if weight.is_neg() or weight.is_conj() else None
 
 
 def _form(shape: tuple[int, ...], dtype: str) -> str:
