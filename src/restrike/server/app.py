@@ -17,6 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from restrike.errors import Finding, NotFound, Refused, RestrikeError, typed
+from restrike.server import page
 from restrike.server.api import ROUTERS
 from restrike.server.metrics import Metrics, Timing
 from restrike.server.openai import ROUTERS as OPENAI_ROUTERS
@@ -73,7 +74,7 @@ def create_app(service: Service, access: Access | None = None, beside: tuple[Bes
     )
     app.state.service = service
     app.state.metrics = Metrics(service)
-    for router in (*ROUTERS, *OPENAI_ROUTERS):
+    for router in (*ROUTERS, *OPENAI_ROUTERS, page.router):
         app.include_router(router)
     _answer_failures(app, service)
     # The last one stands first: a request is let in before anything of it is read.

@@ -1,4 +1,4 @@
-"""The assets of a workspace: files that workflows read as `$asset.NAME`. A file appears whole or not at all."""
+"""The assets of a workspace: files that workflows read as `$asset.NAME`. Each appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def keep_file(form: KeepForm, service: TheService) -> Any:
     return _made(service, form.workspace, form.name)
 
 
-@router.api_route("/{name:path}", methods=["GET", "HEAD"], summary="Read an asset")
+@router.head("/{name:path}", include_in_schema=False)
+@router.get("/{name:path}", summary="Read an asset")
 def read_asset(name: str, request: Request, service: TheService, workspace: Workspace = HERE) -> Response:
     """Whole or by ranges."""
     return served(_assets(service, workspace).path(name), request)

@@ -42,7 +42,7 @@ def list_runs(
 
 
 @router.get("/gallery", summary="Pictures, clips and sounds, the newest first")
-def gallery(
+def read_gallery(
     service: TheService, workspace: Workspace = HERE, limit: Limit = 50, before: Before = None
 ) -> Any:
     """Each with the run and step that made it. `limit` counts runs."""
@@ -82,7 +82,8 @@ async def export(workflow: str, number: str, service: TheService, workspace: Wor
     folder = _folder(service, workspace, workflow, number)
 
     def make() -> BinaryIO:
-        file: BinaryIO = tempfile.TemporaryFile(dir=service.place.folder)  # type: ignore[assignment]
+        # Closed by whoever reads it; it has no name, so nothing of it can stay.
+        file: BinaryIO = tempfile.TemporaryFile(dir=service.place.folder)  # noqa: SIM115
         write_zip(file, service.workspace(workspace), folder, workspace)
         return file
 
@@ -138,7 +139,8 @@ def read_provenance(
     return service.shown(asdict(found))
 
 
-@router.api_route(f"{_RUN}/files/{{file:path}}", methods=["GET", "HEAD"], summary="Read a file of a run")
+@router.head(f"{_RUN}/files/{{file:path}}", include_in_schema=False)
+@router.get(f"{_RUN}/files/{{file:path}}", summary="Read a file of a run")
 def read_file(
     workflow: str,
     number: str,

@@ -16,7 +16,7 @@ def named(name: str, what: str) -> str:
     parts = name.split("/")
     if len(parts) > _MAX_DEPTH or not all(_PART.fullmatch(part) and not part.endswith(".") for part in parts):
         raise Refused(
-            f"'{name[:80]}' is no name for {what}: letters, digits, '_', '-' and '.', with '/' between folders"
+            f"'{name[:80]}' is no name for {what}: letters, digits, '_', '-', '.', and '/' between folders"
         )
     return name
 
