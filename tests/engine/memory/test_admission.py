@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
 import pytest
 
@@ -20,8 +22,12 @@ from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.engine.events import Event, Failed, StepFinished, Succeeded
 from restrike.engine.gate import contents
-from restrike.engine.memory.admission import STATE, Claim, _together
+from restrike.engine.memory.admission import STATE, AdmissionGate, Claim, _together
+from restrike.engine.memory.budget import Budget
+from restrike.engine.memory.peaks import Peaks
+from restrike.engine.memory.residency import Residency
 from restrike.engine.requests import Cancellation, StreamOptions
+from restrike.engine.resident import ResidentCard
 from restrike.errors import Cancelled, Crashed, RestrikeError, Shortfall
 from restrike.models.digits.card import CARD
 from restrike.models.pipeline.options import PipelineOptions, Quantization, card_with
@@ -33,11 +39,14 @@ ONE, OTHER = replace(CARD, name="one"), replace(CARD, name="other")
 
 
 def is_clean(engine: Engine) -> bool:
-    """Whether nothing is reserved and nobody is inside."""
+    """Whether nothing is reserved or pinned and nobody is inside."""
     (found,) = engine.memory()
     residents = engine._residents.values()
     holds = any(part.holds for resident in residents for part in resident.parts())
-    return not found.reserved and not holds and not any(resident._begun_s for resident in residents)
+    pins = any(residency.turn.pinned for residency in engine._residencies.values())
+    (admission,) = (gate for gate in engine._door._gates if isinstance(gate, AdmissionGate))
+    inside = any(resident._begun_s for resident in residents) or any(admission._inside.values())
+    return not (found.reserved or holds or pins or inside or any(engine._door.counts))
 
 
 def driven_to(engine: Engine, card: ModelCard, steps: int, request: Request = SEVEN) -> list[Event]:
@@ -197,6 +206,40 @@ def test_reservations_come_back_however_a_request_ends(end: Callable[[Engine], N
     assert engine.memory()[0].reserved == before == {}
     assert is_clean(engine)
     assert engine.generate(ONE, SEVEN)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (ResidentCard, "begun"),
+        (Budget, "claim"),
+        (Residency, "watch"),
+        (Residency, "keep"),
+        (Residency, "room"),
+        (Peaks, "of"),
+    ],
+)
+@pytest.mark.parametrize("error", [RuntimeError("planted"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_reservations_come_back_from_each_point_on_the_way(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, error: BaseException
+) -> None:
+    engine = Engine(device="cpu")
+    engine.generate(ONE, SEVEN)
+    real = getattr(owner, name)
+    for call in range(1, 4):
+        calls = count(1)
+
+        def planted(*given: Any, call: int = call, calls: Iterator[int] = calls, **named: Any) -> Any:
+            if next(calls) == call:
+                raise error
+            return real(*given, **named)
+
+        with monkeypatch.context() as patch, suppress(RestrikeError, RuntimeError, KeyboardInterrupt):
+            patch.setattr(owner, name, planted)
+            engine.generate(ONE, SEVEN)
+        assert engine.memory()[0].reserved == {}
+        assert is_clean(engine)
+        assert engine.generate(ONE, SEVEN)
 
 
 def test_a_running_request_has_its_state_reserved() -> None:

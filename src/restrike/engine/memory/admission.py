@@ -7,6 +7,7 @@ runs nothing, and a request that waits is not changed by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,17 +87,14 @@ class AdmissionGate:
             and _together(together) + _elsewhere(residency, together) > residency.budget.limit.size_bytes
         ):
             return None
-        inside.append(claim)
-        held = residency.hold(resident.parts(*ask.spec.components)) if ask.spec.opaque else _nothing
-        state, ended = residency.budget.claim(STATE, claim.kept_bytes), resident.begun()
-
-        def leave() -> None:
-            inside.remove(claim)
-            state.release()
-            held()
-            ended()
-
-        return leave
+        with ExitStack() as taken:
+            inside.append(claim)
+            taken.callback(inside.remove, claim)
+            if ask.spec.opaque:
+                taken.callback(residency.hold(resident.parts(*ask.spec.components)))
+            taken.callback(residency.budget.claim(STATE, claim.kept_bytes).release)
+            taken.callback(resident.begun())
+            return taken.pop_all().close
 
     def line(self, ask: Ask) -> Hashable:
         """A device's own: a large request on it is not overtaken by small ones without end."""
@@ -145,7 +143,3 @@ def _elsewhere(residency: Residency, claims: Iterable[Claim]) -> int:
     theirs = {part for resident in residents for part in resident.parts()}
     staying = sum(part.size_bytes for part in residency.staying() if part not in theirs)
     return staying + sum(size for what, size in residency.budget.reserved().items() if what != STATE)
-
-
-def _nothing() -> None:
-    pass

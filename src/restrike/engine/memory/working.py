@@ -6,7 +6,7 @@ It runs nothing itself; whoever has the device's turn does, inside the context.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 
 from restrike.engine.memory.meters import metered
@@ -55,8 +55,10 @@ class _Known:
         try:
             if sum(part.size_bytes for part in need.used) <= need.components_bytes:
                 residency.keep(need.used)
-            self._room = residency.room(self._what, need.activations_bytes)
-            self._usage = residency.watch()
+            with ExitStack() as taken:
+                taken.enter_context(residency.room(self._what, need.activations_bytes))
+                self._usage = residency.watch()
+                self._room = taken.pop_all()
         except BaseException:
             turn.__exit__(None, None, None)
             raise
@@ -64,8 +66,10 @@ class _Known:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._room.release()
-        if not self._usage.parts <= self._need.used:
-            # It took another way this time: what was measured is not all that it can need.
-            self._peaks.forget(self._phase)
-        self._residency.turn.__exit__(kind, error, trace)
+        try:
+            self._room.close()
+            if not self._usage.parts <= self._need.used:
+                # It took another way this time: what was measured is not all that it can need.
+                self._peaks.forget(self._phase)
+        finally:
+            self._residency.turn.__exit__(kind, error, trace)
