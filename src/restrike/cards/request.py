@@ -93,13 +93,16 @@ class Arguments:
         """The arguments as plain values for provenance: all but the seed and the items.
 
         An image is named by its digest, an adapter by its own and the name of its file. What was left open is
-        left out, so that making the picture again leaves it open again.
+        left out, so that making the picture again leaves it open again; so is what says nothing, as in the
+        files of workflows: the same picture is the same file, however it was asked for.
         """
         left_out = {"seed", "items", "image", "adapters", "task", "exact", "left_open", *self.left_open}
-        chosen = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
+        given = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in left_out}
+        chosen = {name: value for name, value in given.items() if value is not None and name != "call"}
         image = {} if self.image is None else {"image": recordable(self.image)}
         adapters = {"adapters": [each.recorded() for each in self.adapters]} if self.adapters else {}
-        return chosen | image | adapters | {"call": recordable(self.call)}
+        call = {"call": recordable(self.call)} if self.call else {}
+        return chosen | image | adapters | call
 
     def settled(self) -> Arguments:
         """The same with the files of its adapters, fetched and digested; raises NotFound or Refused."""
