@@ -16,6 +16,7 @@ from restrike.workflow.plan import Plan
 from restrike.workflow.runs import Manifest, StepRecord
 
 _CLASSES = {"Shortfall": "shortfall", "Crashed": "crashed", "Cancelled": "cancelled"}
+_TITLE = 120
 MEDIA = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -37,6 +38,7 @@ def job_view(job: Job) -> dict[str, Any]:
         "state": str(job.state),
         "workspace": job.workspace,
         "label": job.label,
+        "title": title_of(job),
         "priority": job.priority,
         "created": job.created,
         "started": job.started,
@@ -51,6 +53,11 @@ def job_view(job: Job) -> dict[str, Any]:
         "run": job.run,
         "record": dict(job.record),
     }
+
+
+def title_of(job: Job) -> str:
+    """What people know a job by: its prompt, or its workflow's name."""
+    return str(job.body.get("prompt") or job.label or job.kind)[:_TITLE]
 
 
 def failure_view(failure: Failure) -> dict[str, Any]:

@@ -55,6 +55,7 @@ async function show(file) {
   by("shown-name").textContent = `${file.run}/${file.file}`;
   by("shown-media").replaceChildren(media(file, true));
   by("shown-facts").replaceChildren();
+  by("keep").textContent = "Keep as asset";
   by("shown").showModal();
   const [made_of, explained] = await Promise.all([
     get(`${run_url(file)}/provenance/${file.file}?${here()}`).catch(() => null),

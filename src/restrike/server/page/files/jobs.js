@@ -76,7 +76,7 @@ function new_card(job) {
   parts.look.onerror = () => parts.look.removeAttribute("src");
   const stop = made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/cancel`) }, "Cancel");
   const what = made("div", { class: "what" },
-    made("span", { title: job.id }, `${job.label} on ${job.device}`), parts.step,
+    made("span", { title: job.id }, `${job.title} on ${job.device}`), parts.step,
     made("div", { class: "bar" }, parts.fill), parts.done, stop);
   return { ...parts, root: made("div", { class: "job" }, parts.look, what) };
 }
@@ -85,7 +85,7 @@ function row_waiting(job, number) {
   const first = () => post(`/api/jobs/${job.id}/move`, { priority: job.priority + 1 });
   return made("li", {},
     made("span", { class: "state queued" }, `${number + 1}`),
-    made("span", { class: "label", title: job.id }, job.label),
+    made("span", { class: "label", title: job.id }, job.title),
     made("button", { class: "quiet small", onclick: first, title: "Raise its priority" }, "Sooner"),
     made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/cancel`) }, "Cancel"));
 }
@@ -96,7 +96,6 @@ function row_ended(job) {
   const told = job.failure?.reason ?? [reused, took].filter(Boolean).join(", ");
   return made("li", {},
     made("span", { class: `state ${job.state}` }, job.state),
-    made("span", { class: "label", title: `${job.id}\n${told}` }, job.run ?? job.label,
-      made("span", { class: "faint" }, `  ${told}`)),
+    made("span", { class: "label", title: `${job.id}\n${told}` }, job.title, made("span", { class: "faint" }, `  ${told}`)),
     made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/rerun`) }, "Again"));
 }
