@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from serving import Server, served
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from restrike.engine.engine import Engine
 
 # Before anyone imports torch, so that every test and subprocess computes alike; two threads gain nothing.
@@ -27,3 +31,10 @@ def engine() -> Engine:
     engine = Engine(device="cpu")
     engine.load("digits")
     return engine
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server with one worker, for all tests that leave it as it was."""
+    with served(tmp_path_factory.mktemp("server") / "data", "--devices", "cpu:0") as server:
+        yield server

@@ -97,6 +97,14 @@ class Options(RequestOptions, ServerOptions):
             metavar="SIZE", help="Refuse what has to download more, such as 2G.", rich_help_panel=_JOB
         ),
     ] = None
+    trusted: Annotated[
+        bool,
+        typer.Option(
+            "--trusted",
+            help="It may name folders of the server; needs the scope admin.",
+            rich_help_panel=_JOB,
+        ),
+    ] = False
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for it, as `restrike wait` does.", rich_help_panel=_JOB)
     ] = False
@@ -173,6 +181,7 @@ def _workflow(options: Options, file: Path) -> Work:
         seed=options.seed,
         reuse=not options.no_reuse,
         rerun=tuple(options.rerun),
+        trusted=options.trusted,
     )
 
 
@@ -195,6 +204,7 @@ def _generation(options: Options, client: Client) -> Work:
         count=len(request.items),
         output=options.kind,
         options=given,
+        trusted=options.trusted,
     )
 
 

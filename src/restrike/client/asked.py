@@ -34,7 +34,8 @@ class Terms:
 class Workflow:
     """A workflow to run, and what it is run with.
 
-    `definition` is the name of a workflow that the server keeps, or a whole one as plain values.
+    `definition` is the name of a workflow that the server keeps, or a whole one as plain values. One that is
+    `trusted` may name folders of the server, for which a token needs the scope admin.
     """
 
     definition: str | Mapping[str, Any]
@@ -42,6 +43,7 @@ class Workflow:
     seed: int | None = None
     reuse: bool = True
     rerun: tuple[str, ...] = ()
+    trusted: bool = False
 
     @classmethod
     def of(cls, source: Source, **asked: Any) -> Workflow:
@@ -57,6 +59,7 @@ class Workflow:
                 "seed": self.seed,
                 "reuse": self.reuse,
                 "rerun": list(self.rerun),
+                "trusted": self.trusted,
             }
         )
 
@@ -66,7 +69,8 @@ class Generation:
     """Pictures to make of a prompt.
 
     `count` is how many, `output` the kind of file, such as `mp4`; `options` are the other fields of
-    `restrike.Request`, with the name of an asset, `$asset.NAME`, for a picture.
+    `restrike.Request`, with the name of an asset, `$asset.NAME`, for a picture. One that is `trusted` may
+    name folders of the server, for which a token needs the scope admin.
     """
 
     prompt: str
@@ -74,11 +78,12 @@ class Generation:
     count: int = 1
     output: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    trusted: bool = False
 
     def tree(self) -> dict[str, Any]:
         """As JSON has it."""
         given = {"prompt": self.prompt, "card": self.card, "n": self.count, "output": self.output}
-        return {"generation": _without_none({**given, **self.options})}
+        return {"generation": _without_none({**given, **self.options}), "trusted": self.trusted}
 
 
 Work = Workflow | Generation

@@ -52,6 +52,8 @@ class Following:
             began = self._seen
             try:
                 for event in self._once():
+                    if self._closed.is_set():
+                        return
                     tries, waited_s = 0, 0.0
                     yield event
                     if self._is_last(event):
@@ -75,6 +77,8 @@ class Following:
             headers["Last-Event-ID"] = str(self._seen)
         with self._wire.open("GET", path, headers=headers) as answer:
             self._answer = answer
+            if self._closed.is_set():
+                return
             for message in messages(answer.lines()):
                 event = _event(message)
                 if event is not None and event.sequence > (self._seen or 0):

@@ -53,8 +53,8 @@ def upload(wire: Wire, file: Path, workspace: str) -> str:
                 "Content-Type": "application/octet-stream",
                 "Content-Length": str(file.stat().st_size),
             }
-            path = f"/api/assets/{quote(name)}"
-            with wire.open("PUT", path, query={"workspace": workspace}, body=read, headers=headers) as answer:
+            path, query = f"/api/assets/{quote(name)}", {"workspace": workspace, "replace": "true"}
+            with wire.open("PUT", path, query=query, body=read, headers=headers) as answer:
                 answer.read()
     except FileNotFoundError as error:
         raise NotFound(f"no file '{file}'") from error

@@ -74,11 +74,11 @@ class Tokens:
             "scopes": ",".join(sorted(scopes)),
             "created": time.time(),
         }
-        try:
-            with self._database.write() as connection:
+        with self._database.write() as connection:
+            try:
                 connection.execute(insert(tokens).values(row))
-        except IntegrityError as error:
-            raise Conflict(f"there is a token '{name}'; delete it or take another name") from error
+            except IntegrityError as error:
+                raise Conflict(f"there is a token '{name}'; delete it or take another name") from error
         return f"rst_{ident}_{secret}"
 
     def grant(self, text: str) -> Grant | None:

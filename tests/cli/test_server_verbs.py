@@ -1,0 +1,152 @@
+"""submit, jobs, wait, cancel and logs against a real server: what they print, refuse and exit with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Restrike
+from restrike.media import provenance_of
+from serving import Server
+
+FLOW = """
+name: digit
+variables:
+  steps: {type: integer, default: 3}
+steps:
+  made:
+    generate: digits
+    arguments: {prompt: a three, steps: $var.steps}
+    seed: 5
+"""
+_PROBE = """
+import contextlib, io, json, sys
+from restrike.cli.app import run
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    run({arguments!r})
+print(json.dumps([name for name in ("torch", "fastapi", "uvicorn", "starlette") if name in sys.modules]))
+"""
+
+
+@pytest.fixture
+def told(restrike: Restrike, server: Server, monkeypatch: pytest.MonkeyPatch) -> Restrike:
+    """The command, with the server as its environment names it."""
+    from restrike import settings as module
+
+    monkeypatch.setenv("RESTRIKE_SERVER", server.url)
+    module.settings.cache_clear()
+    yield restrike
+    module.settings.cache_clear()
+
+
+def test_a_prompt_becomes_a_file_here(told: Restrike, tmp_path: Path) -> None:
+    done = told(
+        "submit", "a seven", "--card", "digits", "--seed", 7, "--steps", 4, "--kind", "png", "-o", "out"
+    )
+    assert done.code == 0, done.err
+    (path,) = (tmp_path / "out").iterdir()
+    assert done.out == f"out/{path.name}\n"
+    assert "computed in" in done.err
+    made = provenance_of(path)
+    assert made is not None
+    assert (made.card, made.seed, made.arguments["steps"]) == ("digits", 7, 4)
+
+
+def test_a_job_is_submitted_waited_for_and_looked_at(told: Restrike) -> None:
+    name = told("submit", "a two", "--card", "digits", "-n", 2, "--size", "8x8").out.strip()
+    waited = told("wait", name, "--json").json
+    assert waited["state"] == "succeeded"
+    assert len(waited["files"]) == 2
+    assert told("jobs", name, "--json").json["id"] == name
+    assert name in [job["id"] for job in told("jobs", "--state", "succeeded", "--json").json["jobs"]]
+    shown = told("jobs").out
+    assert name in shown
+    assert "succeeded" in shown
+    assert "cpu:0" in told("jobs", name).out
+    assert told("cancel", name).out == f"{name} succeeded\n"
+    lines = told("logs", name).out.splitlines()
+    assert lines[0].endswith("state       state=queued")
+    assert lines[-1].endswith("state       state=succeeded")
+    events = told("logs", name, "-f", "--json").json["events"]
+    assert len(events) == len(lines)
+
+
+def test_a_workflow_takes_values_of_its_types(told: Restrike, tmp_path: Path) -> None:
+    (tmp_path / "digit.yaml").write_text(FLOW)
+    done = told("submit", "digit.yaml", "-v", "steps=2", "--wait", "--json", "--client-id", "flow")
+    assert done.code == 0, done.err
+    assert done.json["label"] == "digit"
+    assert told("submit", "digit.yaml", "-v", "steps=2", "--client-id", "flow").out.strip() == done.json["id"]
+    again = told("submit", "digit.yaml", "-v", "steps=2", "--wait", "--json").json
+    assert again["record"]["reused"] == ["made"]
+    fresh = told("submit", "digit.yaml", "-v", "steps=2", "--wait", "--json", "--rerun", "made").json
+    assert fresh["record"]["computed"] == ["made"]
+
+
+def test_a_stale_plan_is_a_conflict(told: Restrike, tmp_path: Path) -> None:
+    (tmp_path / "digit.yaml").write_text(FLOW)
+    done = told("submit", "digit.yaml", "--accept-plan", "0" * 64, "--json")
+    assert (done.code, done.json["error"]["type"]) == (2, "PlanChanged")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("digit.yaml", "--steps", 3), "--steps is for a prompt"),
+        (("digit.yaml", "-v", "steps=two"), "steps"),
+        (("digit.yaml", "--kind", "png"), "--kind is for a prompt"),
+        (("gone.yaml",), "gone.yaml"),
+        (("a", "two"), "put the prompt in quotes"),
+        (("a two", "-v", "steps=2"), "-v is for a workflow"),
+        (("a two", "--rerun", "made"), "--rerun is for a workflow"),
+        (("a two", "--item", 1), "--item"),
+        (("a two", "--card", "digit"), "card: a request names models by"),
+        (("a two", "--card", "digit", "--trusted"), "did you mean 'digits'"),
+        (("a two", "--card", "digits", "--max-download", "much"), "--max-download=much"),
+        (("a two", "--card", "digits", "--steps", 0), "steps"),
+        (("a two", "--card", "digits", "--workspace", "nowhere"), "no workspace 'nowhere'"),
+        (("a two", "--server", "127.0.0.1"), "no address of a server"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    told: Restrike, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "digit.yaml").write_text(FLOW)
+    done = told("submit", *arguments)
+    assert done.code == 2, done
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_no_server_and_no_job_are_not_found(told: Restrike) -> None:
+    done = told("jobs", "--server", "http://127.0.0.1:9", "--json")
+    assert (done.code, done.json["error"]["type"]) == (2, "Away")
+    for verb in ("wait", "cancel", "logs", "jobs"):
+        done = told(verb, "nothing")
+        assert done.code == 2
+        assert "no job 'nothing'" in done.err
+    assert "unknown state 'done'" in told("jobs", "--state", "done").err
+
+
+def test_a_cancelled_job_ends_a_wait_as_cancelled(told: Restrike) -> None:
+    name = told("submit", "a two", "--card", "digits", "--steps", 1000).out.strip()
+    assert name in told("cancel", name).out
+    done = told("wait", name, "--json")
+    assert done.code == 4
+    found = json.loads(done.out)
+    assert (found["error"]["type"], found["job"]["state"]) == ("Cancelled", "cancelled")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["jobs"], ["submit", "a two", "--card", "digits"], ["logs", "nothing"]]
+)
+def test_verbs_of_the_client_import_neither_torch_nor_the_server(
+    server: Server, arguments: list[str]
+) -> None:
+    text = _PROBE.format(arguments=[*arguments, "--server", server.url])
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert json.loads(found.stdout) == []
