@@ -56,7 +56,7 @@ class _Known:
             if sum(part.size_bytes for part in need.used) <= need.components_bytes:
                 residency.keep(need.used)
             with ExitStack() as taken:
-                taken.enter_context(residency.room(self._what, need.activations_bytes))
+                taken.callback(residency.room(self._what, need.activations_bytes).release)
                 self._usage = residency.watch()
                 self._room = taken.pop_all()
         except BaseException:
