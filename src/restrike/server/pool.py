@@ -204,13 +204,15 @@ class Pool:
 
     def _tick(self) -> None:
         rows = {row.id: row for row in self._workers.all()}
+        # All of them before anything is written: one that is frozen may hold the database's lock.
+        for seat in self._seats:
+            if seat.child is not None:
+                self._watch(seat, seat.child, rows.get(seat.child.name))
         for seat in self._seats:
             if seat.child is None:
                 self._start(seat)
             else:
                 self._reap(seat)
-            if seat.child is not None:
-                self._watch(seat, seat.child, rows.get(seat.child.name))
         if time.monotonic() >= self._next_recovery_s:
             self._next_recovery_s = time.monotonic() + _RECOVER_S
             self._clean()

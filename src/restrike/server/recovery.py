@@ -45,10 +45,11 @@ class Recovery:
         # The jobs first: a worker registers before it claims, so one that is missing later was gone before.
         running = self.running()
         rows = {row.id: row for row in self._workers.all()}
+        # All of them before anything is written: one that is frozen may hold the database's lock.
+        gone = [row for row in rows.values() if self._is_gone(row)]
         back: list[Job] = []
-        for row in rows.values():
-            if self._is_gone(row):
-                back += self.give_back(row.id, "the server ended while it ran", killed=False)
+        for row in gone:
+            back += self.give_back(row.id, "the server ended while it ran", killed=False)
         for job in running:
             if job.worker not in rows:
                 reason = "its worker is not known any more"

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.server.pool.house import PERILS, House, digit, flow, peril
 
 from restrike.server.jobs.model import Job, JobState
 from restrike.server.pool import PoolOptions
 from restrike.server.worker.exits import Cause
-from tests.server.pool.house import PERILS, House, digit, flow, peril
 
 LONG = 1000
 """Denoising steps of a job that is cancelled long before it could end."""
@@ -41,7 +41,7 @@ def test_a_running_job_stops_at_its_next_step_and_its_worker_lives(pair: House) 
     assert [seat.pid for seat in pair.pool.seats()] == pids
     manifest = pair.manifest(job)
     assert manifest.status == "cancelled"
-    assert [(step.action, step.status) for step in manifest.steps][0] == ("base", "computed")
+    assert next((step.action, step.status) for step in manifest.steps) == ("base", "computed")
     asked, ended = pair.events(job, "cancelling")[0], pair.events(job)[-1]
     between = [e for e in pair.events(job, "progress") if asked.sequence < e.sequence < ended.sequence]
     assert len(between) < LONG / 10

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.server.pool.house import WAIT_S, House, digit, flow, peril
 
 from restrike.server.jobs.model import Job, JobState, Outcome
 from restrike.server.jobs.queue import KILLS_LIMIT
 from restrike.store.owner import Owner
-from tests.server.pool.house import WAIT_S, House, digit, flow, peril
 
 Make = Callable[..., House]
 ROOT = Path(__file__).parents[3]

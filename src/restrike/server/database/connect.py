@@ -11,6 +11,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
@@ -43,14 +45,19 @@ class Database:
         self.is_sqlite = self._engine.dialect.name == "sqlite"
 
     def migrate(self) -> None:
-        """Make the tables, or bring those of an older version up to date.
+        """Make the tables, or bring those of an older version up to date; those that are take no lock.
 
         Raises:
             Refused: the database cannot be opened, or was made by a later version.
         """
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS))
+        head = ScriptDirectory.from_config(config).get_current_head()
         with self._translated(), self._engine.connect() as connection:
+            # A worker that is frozen in a transaction holds the lock, and the server that ends it starts so.
+            if MigrationContext.configure(connection).get_current_revision() == head:
+                return
+            connection.rollback()
             self._lock_out_writers(connection)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
