@@ -7,9 +7,11 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +75,24 @@ def test_the_first_cell_of_a_key_stays(store: CellStore, sealed: Path, tmp_path:
     assert store.publish(later) == "already"
     (cell,) = store.cells()
     assert store.path(cell.key).read_bytes() == sealed.read_bytes()
+
+
+def test_a_cell_that_comes_between_the_look_and_the_rename_stays(
+    store: CellStore, sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = Making().with_facts(compiler="another").sealed(tmp_path / "second.cell", store.ring.signer())
+    target, write = store.path(Parts.of(sealed).key), store._database.write
+
+    @contextmanager
+    def late() -> Iterator[Any]:
+        with write() as connection:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(sealed, target)
+            yield connection
+
+    monkeypatch.setattr(store._database, "write", late)
+    assert store.publish(second) == "already"
+    assert target.read_bytes() == sealed.read_bytes()
 
 
 def test_a_broken_first_cell_gives_way(store: CellStore, sealed: Path) -> None:
@@ -280,6 +300,27 @@ def test_the_list_says_what_a_header_says(store: CellStore) -> None:
     assert header is not None
     assert (header.facts.target, found[key].refusal) == (TARGET, None)
     assert (found[bad].header, found[bad].refusal) == (None, CellRefusal.NO_HEADER)
+
+
+def test_what_is_no_file_or_goes_while_others_look_is_passed_over(
+    store: CellStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, sealed = kept(store), store.root / "sealed"
+    (sealed / f"{'0' * 64}.cell").symlink_to("nowhere")
+    os.mkfifo(sealed / f"{'1' * 64}.cell")
+    (sealed / f"{'2' * 64}.cell").mkdir()
+    assert [cell.key for cell in store.cells()] == [key]
+    # Listed, and gone before it is looked at.
+    paths = [sealed / f"{'3' * 64}.cell", store.path(key)]
+    monkeypatch.setattr(CellStore, "_paths", lambda store: paths)
+    assert [cell.key for cell in store.cells()] == [key]
+    assert store.verify().cells == 1
+
+
+def test_what_is_no_cell_does_not_stand_in_the_way_of_a_collection(store: CellStore) -> None:
+    kept(store)
+    (store.root / "sealed" / f"{'0' * 64}.cell").symlink_to("nowhere")
+    assert store.collect(0).evicted == 1
 
 
 def test_a_key_is_found_by_its_beginning(store: CellStore) -> None:

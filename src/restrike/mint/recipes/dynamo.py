@@ -7,7 +7,6 @@ lie beside. A bundle that saved nothing is a failure; one that is put back must 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from restrike.mint.recipes.options import Value
 from restrike.mint.targets import COMPILERS, compiler
 from restrike.mint.warm import Call
 from restrike.mint.wrapped import WrappedCall
+from restrike.store.files import copy_file
 
 BUNDLE = "bundle.cache"
 
@@ -107,5 +107,5 @@ def load(
 def _put(library: Path, source: Path, to: Path) -> None:
     target = to / library.relative_to(source)
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(library, target)
+        # Whole or not at all: another process may be about to load it.
+        copy_file(library, target)

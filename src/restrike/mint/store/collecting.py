@@ -5,7 +5,9 @@ A cell that a living process mints or uses stays, whatever the limit says.
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,15 +48,22 @@ class Collecting:
         # While this transaction lasts, nobody takes a lease: who opens a cell did so before, or finds none.
         with self._database.write() as connection:
             needed = {name.split(" ")[1] for name in connection.execute(select(leases.c.name)).scalars()}
-            cells = [(path.stat(), path) for path in self._sealed.glob("*.cell")]
+            cells = list(_with_status(self._sealed))
             over = sum(status.st_size for status, _ in cells) - limit_bytes
             for status, path in sorted(cells, key=lambda cell: cell[0].st_mtime):
                 if over - freed_bytes <= 0:
                     break
                 if path.stem not in needed:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                     removed, freed_bytes = removed + 1, freed_bytes + status.st_size
         return removed, freed_bytes
+
+
+def _with_status(sealed: Path) -> Iterator[tuple[os.stat_result, Path]]:
+    """The cells; who sets one aside holds no transaction, so that one may go meanwhile."""
+    for path in sealed.glob("*.cell"):
+        with suppress(FileNotFoundError):
+            yield path.stat(), path
 
 
 def _sweep(partial: Path) -> tuple[int, int]:

@@ -61,7 +61,7 @@ class CellStore:
 
     def has(self, key: Digest) -> bool:
         """Whether there is a cell of this key: verified when it came, and again when it is opened."""
-        return self.path(key).exists()
+        return self.path(key).is_file()
 
     def publish(self, sealed: Path) -> Published:
         """Verify a sealed cell and keep it under its key, unless there is one already: the first stays.
@@ -186,12 +186,16 @@ class CellStore:
 
     def cells(self) -> tuple[StoredCell, ...]:
         """Every file that is kept, last used first, with what a look at its header says."""
-        found = [self._stored(path) for path in self._paths()]
+        found: list[StoredCell] = []
+        for path in self._paths():
+            with suppress(FileNotFoundError):  # collected, or set aside, since it was listed
+                found.append(self._stored(path))
         return tuple(sorted(found, key=lambda cell: -cell.used_s))
 
     def _paths(self) -> list[Path]:
-        """The files that are named as cells are."""
-        return sorted(path for path in self._sealed.glob(f"*{SUFFIX}") if _NAME.fullmatch(path.stem))
+        """The files that are named as cells are; a pipe of that name would never end."""
+        named = (path for path in self._sealed.glob(f"*{SUFFIX}") if _NAME.fullmatch(path.stem))
+        return sorted(path for path in named if path.is_file())
 
     def _stored(self, path: Path) -> StoredCell:
         header = refusal = None
@@ -235,15 +239,17 @@ class CellStore:
 
     def verify(self) -> Checked:
         """Check every byte of every cell, whatever machine it is for; set aside what is refused."""
-        paths = self._paths()
-        refused: list[SetAside] = []
-        for path in paths:
+        cells, refused = 0, list[SetAside]()
+        for path in self._paths():
             try:
                 self.look(Digest(path.stem))
+            except NotFound:  # another process took it away since it was listed
+                continue
             except CellRefused as error:
                 taken = self._quarantine.take(path, path.stem, error.reason, error.detail)
                 refused += [taken] if taken else []
-        return Checked(cells=len(paths), refused=tuple(refused))
+            cells += 1
+        return Checked(cells=cells, refused=tuple(refused))
 
     def collect(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Collected:
         """Remove leftovers and, over the limit, the cells not used for longest; never one in use."""
