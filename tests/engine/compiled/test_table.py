@@ -247,6 +247,9 @@ def test_what_must_run_compiled_is_refused_where_it_cannot() -> None:
     asked(table, module, plan_of())
     with pytest.raises(Refused, match=r"'toy' must run compiled, and cannot: axis 0 .* is 2.*restrike mint"):
         asked(table, module, plan_of(torch.ones(2, SIZE)))
+    table.refused("toy 2", "not faster than eager", "2 ms, eager 1 ms")
+    with pytest.raises(Refused, match=r"is 2, .*; cell toy 2: not faster than eager: 2 ms, eager 1 ms; rest"):
+        asked(table, module, plan_of(torch.ones(2, SIZE)))
     with pytest.raises(Refused, match="the request is exact"):
         RequestCompiled(table=table, exact=True).check()
     with pytest.raises(Refused, match="no cell is armed"):

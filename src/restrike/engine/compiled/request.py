@@ -88,8 +88,10 @@ class RequestCompiled:
         return bool(self.table.asked or self.calls) and self.table.tell_once(reason)
 
     def _demand(self, reason: str) -> None:
-        remedy = f"; {self.table.remedy}" if self.table.remedy else ""
-        raise Refused(f"card '{self.table.card}' must run compiled, and cannot: {reason}{remedy}")
+        table = self.table
+        others = (line for line in table.unarmed() if line.partition(": ")[2] not in reason)
+        told = "; ".join((reason, *others, *([table.remedy] if table.remedy else [])))
+        raise Refused(f"card '{table.card}' must run compiled, and cannot: {told}")
 
 
 def forward_for(requests: Sequence[RequestCompiled], plan: StepPlan, module: Any, inputs: Tensors) -> Tensor:

@@ -88,7 +88,11 @@ class CompiledCalls:
     def explain(self) -> tuple[str, ...]:
         """One line for each call that is or was armed."""
         armed = (f"cell {each.call.label}: armed, {each.answers} forwards" for each in self._table.values())
-        return (*armed, *(f"cell {label}: {reason}" for label, reason in self._dead.items()))
+        return (*armed, *self.unarmed())
+
+    def unarmed(self) -> tuple[str, ...]:
+        """One line for each call that is not armed, or is no more."""
+        return tuple(f"cell {label}: {reason}" for label, reason in self._dead.items())
 
     def bind(self, call: CompiledCall, module: nn.Module) -> Bound:
         """Bind a call to a module; it answers nothing until it is armed. In the device's turn.
