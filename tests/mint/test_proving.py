@@ -68,6 +68,14 @@ def test_a_cell_that_is_wrong_at_one_end_alone_is_refused() -> None:
         prove(run, nn.Identity(), observed((2, 5)), 1e-4, SUBJECT)
 
 
+def test_an_answer_that_is_no_number_is_refused_whatever_is_allowed() -> None:
+    def broken(inputs: Mapping[str, Tensor]) -> Tensor:
+        return inputs["latent"] * float("nan")
+
+    with pytest.raises(OutOfTolerance):
+        prove(broken, nn.Identity(), observed(), 1e30, SUBJECT)
+
+
 def test_a_cell_that_mixes_the_rows_of_a_batch_is_seen() -> None:
     def run(inputs: Mapping[str, Tensor]) -> Tensor:
         return inputs["latent"].flip(0)
