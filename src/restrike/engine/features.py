@@ -65,17 +65,16 @@ class FeatureCache:
             if entry is not None:
                 self._entries.move_to_end(key)
             self._count(hits=int(entry is not None), misses=int(entry is None))
-        if entry is not None:
-            return _mapped(entry.value, lambda value: value.to(placement.device, copy=True))
-        made = make()
-        self._keep(key, weights, made)
-        return made
+        value = self._kept(key, weights, make()) if entry is None else entry.value
+        # A new one too goes this way: strides decide about kernels, and so about bits.
+        return _mapped(value, lambda tensor: tensor.to(placement.device, copy=True))
 
-    def _keep(self, key: bytes, weights: WeightIdentity, made: Any) -> None:
+    def _kept(self, key: bytes, weights: WeightIdentity, made: Any) -> Any:
+        """What is kept of it, or would be: it may be larger than all that is kept."""
         size_bytes = _bytes_of(made)
-        if size_bytes > self._limit_bytes:
-            return
         value = _mapped(made, lambda tensor: tensor.detach().to("cpu", copy=True))
+        if size_bytes > self._limit_bytes:
+            return value
         with self._lock:
             self._drop(key)
             self._entries[key] = _Entry(weights=weights, value=value, bytes=size_bytes)
@@ -83,6 +82,7 @@ class FeatureCache:
             while self._counters.bytes > self._limit_bytes:
                 self._drop(next(iter(self._entries)))
                 self._count(evictions=1)
+        return value
 
     def invalidate(self, weights: WeightIdentity) -> None:
         """Drop what was made with these weights, under whatever adapters; no later key asks for it."""
