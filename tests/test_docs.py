@@ -1,6 +1,7 @@
 """The documentation leads somewhere, and what it says can be run does run.
 
-A block is run when its first line says so: ```python run, or ```bash run.
+A block is run when its first line says so: ```python run, or ```bash run. With `run server` it is run against a
+real server, whose address takes the place of the usual one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from restrike.client.client import URL
 
 PROJECT = Path(__file__).parents[1]
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
@@ -30,6 +33,7 @@ class Block:
     line: int
     language: str
     text: str
+    asks_a_server: bool
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -63,9 +67,10 @@ def blocks() -> Iterator[Block]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for match in BLOCK.finditer(text):
-            if match[2].split() == ["run"]:
+            if match[2].split() in (["run"], ["run", "server"]):
                 line = text.count("\n", 0, match.start()) + 1
-                yield Block(str(page.relative_to(PROJECT)), line, match[1], match[3])
+                where = str(page.relative_to(PROJECT))
+                yield Block(where, line, match[1], match[3], "server" in match[2])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
@@ -80,13 +85,14 @@ def test_a_link_that_leads_nowhere_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", list(blocks()), ids=str)
-def test_a_block_that_says_so_runs(block: Block, tmp_path: Path) -> None:
+def test_a_block_that_says_so_runs(block: Block, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("server").url if block.asks_a_server else URL
     commands = {"python": [sys.executable, "-c"], "bash": ["bash", "-euo", "pipefail", "-c"]}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [*commands[block.language], block.text],
+        [*commands[block.language], block.text.replace(URL, url)],
         cwd=tmp_path,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "RESTRIKE_SERVER": url},
         capture_output=True,
         text=True,
         check=False,
