@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-from mcp import Client, StdioServerParameters
+from anyio.from_thread import BlockingPortal
+from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 
@@ -38,17 +38,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Agent:
-    """Speaks with a server at a URL, or with a program that speaks for one. Each call is a session."""
+    """An agent in one session; any thread may call its tools."""
 
-    reached: str | StdioServerParameters
+    portal: BlockingPortal
+    client: Client
 
     def call(self, tool: str, **arguments: Any) -> Answer:
         """Call a tool."""
-        return anyio.run(self._call, tool, arguments)
-
-    async def _call(self, tool: str, arguments: dict[str, Any]) -> Answer:
-        async with Client(self.reached) as client:
-            return Answer(await client.call_tool(tool, arguments))
+        return Answer(self.portal.call(self.client.call_tool, tool, arguments))
 
     def made(self, **generation: Any) -> str:
         """The id of a job that has made what was asked for."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client
 from tests.server.mcp.agent import Agent
 
 from serving import Server
 
 
-@pytest.fixture
-def agent(server: Server) -> Agent:
-    return Agent(f"{server.url}/mcp")
+@pytest.fixture(scope="session")
+def agent(server: Server) -> Iterator[Agent]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(f"{server.url}/mcp")) as client,
+    ):
+        yield Agent(portal, client)

@@ -87,10 +87,8 @@ def test_no_answer_names_a_folder_of_the_server(agent: Agent, server: Server) ->
     bad = {"generation": {"card": str(server.data), "prompt": "x"}}
     asset = {"generation": {"card": "digits", "prompt": "x", "image": "$asset.none.png"}}
     answers += [agent.call(tool, work=work) for tool in ("validate", "plan", "run") for work in (bad, asset)]
-    answers += [
-        agent.call("read", kind="run", name="nothing/1"),
-        agent.call("find", kind="runs", workspace="no"),
-    ]
+    answers.append(agent.call("read", kind="run", name="nothing/1"))
+    answers.append(agent.call("find", kind="runs", workspace="nowhere"))
     for answer in answers:
         text = answer.result.model_dump_json().replace(str(bad["generation"]["card"]), "")
         assert str(server.data.parent) not in text

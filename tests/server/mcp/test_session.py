@@ -1,4 +1,4 @@
-"""One whole session of an agent, over HTTP and over a program's standard input and output: the same server."""
+"""One whole session of an agent, over HTTP and over a program's standard input: the same server."""
 
 from __future__ import annotations
 

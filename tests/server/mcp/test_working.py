@@ -1,4 +1,4 @@
-"""Tools that work: what spends needs its plan acknowledged, waiting changes nothing, editing loses nothing."""
+"""Tools that work: what spends needs its plan acknowledged, waiting changes nothing, no edit is lost."""
 
 from __future__ import annotations
 
