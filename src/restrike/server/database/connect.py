@@ -14,13 +14,25 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from restrike.errors import Crashed, Refused, Shortfall
+from restrike.errors import Crashed, Refused, RestrikeError, Shortfall
 
 BUSY_TIMEOUT_S = 30
 # Any constant will do, as long as all servers of a database use it: it orders those who write events.
 _WRITERS = 8420
+_PASSING = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR", "SQLITE_NOMEM")
+_BARRED = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOTADB")
+# PostgreSQL's classes of states: connections, resources, shutting down or starting, a system's own fault.
+_AWAY = ("08", "53", "57P", "58")
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -96,14 +108,31 @@ class Database:
         """Give a database's failures their place in the failure tree."""
         try:
             yield
-        except DBAPIError as error:
-            reason = " ".join(str(error.orig).split())
-            code = getattr(error.orig, "sqlite_errorname", "")
-            if code in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR", "SQLITE_NOMEM"):
-                raise Shortfall(f"database '{self.shown}': {reason}") from error
-            if code in ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOTADB"):
-                raise Refused(f"database '{self.shown}': {reason}") from error
-            raise Crashed(f"database '{self.shown}': {reason}") from error
+        except SQLAlchemyError as error:
+            raise _failure(error, f"database '{self.shown}'") from error
+
+
+def _failure(error: SQLAlchemyError, where: str) -> RestrikeError:
+    """A failure of the database, or of its pool of connections, by what can change it."""
+    if isinstance(error, PoolTimeoutError):
+        return Shortfall(f"{where}: all its connections were busy for long; ask again later")
+    if not isinstance(error, DBAPIError):
+        return Crashed(f"{where}: {' '.join(str(error).split())}")
+    message = f"{where}: {' '.join(str(error.orig).split())}"
+    if isinstance(error, DataError):
+        return Refused(message)  # a text that it cannot hold, such as one with NUL
+    # The name of SQLite is a longer one where it knows more: SQLITE_IOERR_WRITE, SQLITE_READONLY_DBMOVED.
+    code = getattr(error.orig, "sqlite_errorname", "")
+    if code.startswith(_PASSING) or error.connection_invalidated or _is_away(error):
+        return Shortfall(message)
+    return Refused(message) if code.startswith(_BARRED) else Crashed(message)
+
+
+def _is_away(error: DBAPIError) -> bool:
+    """Whether a PostgreSQL server cannot be reached, ends or begins; SQLite is never away."""
+    state = getattr(error.orig, "sqlstate", "") or ""
+    connects = isinstance(error, OperationalError) and error.statement is None and not state
+    return state.startswith(_AWAY) or (connects and not hasattr(error.orig, "sqlite_errorname"))
 
 
 def _engine(url: str) -> Engine:

@@ -1,0 +1,52 @@
+"""A database's failures have their place in the failure tree: what passes, what is barred, what was asked wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from restrike.errors import Crashed, NotFound, Refused, Shortfall
+from restrike.server.database import connect
+from restrike.server.database.connect import Database, sqlite_url
+from restrike.server.jobs.queue import Queue
+
+
+def test_a_text_that_no_database_can_hold_is_no_crash(database: Database) -> None:
+    # SQLite holds it and finds no job of that name.
+    with pytest.raises((Refused, NotFound)):
+        Queue(database).job("job-\0")
+
+
+def test_a_database_that_is_away_passes() -> None:
+    # Nothing listens there; port 1 is nobody's.
+    with pytest.raises(Shortfall), Database("postgresql+psycopg://restrike@127.0.0.1:1/none").read():
+        pass
+
+
+def test_a_file_that_was_moved_away_is_no_crash(tmp_path: Path) -> None:
+    with pytest.raises(Refused), Database(sqlite_url(tmp_path / "nowhere" / "x.sqlite")).read():
+        pass
+
+
+def test_what_is_not_understood_is_a_crash(database: Database) -> None:
+    with pytest.raises(Crashed), database.read() as connection:
+        connection.execute(text("SELECT 1 FROM no_such_table"))
+
+
+@pytest.fixture
+def small_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    url = sqlite_url(tmp_path / "small.sqlite")
+    monkeypatch.setattr(
+        connect, "_engine", lambda _: create_engine(url, pool_size=1, max_overflow=0, pool_timeout=0.05)
+    )
+    found = Database(url)
+    yield found
+    found.close()
+
+
+def test_connections_that_are_all_busy_are_a_shortfall(small_pool: Database) -> None:
+    with small_pool.read(), pytest.raises(Shortfall, match="busy"), small_pool.read():
+        pass
