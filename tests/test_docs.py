@@ -1,7 +1,7 @@
 """The documentation leads somewhere, and what it says can be run does run.
 
-A block is run when its first line says so: ```python run, or ```bash run. With `run server` it is run against a
-real server, whose address takes the place of the usual one.
+A block is run when its first line says so: ```python run, or ```bash run. With `run server` it is run against
+a real server, whose address takes the place of the usual one.
 """
 
 from __future__ import annotations

@@ -35,9 +35,11 @@ class AsyncClient:
         """Submit a workflow or a generation."""
         return await _on_thread(lambda: self._client.submit(work, terms))
 
-    async def generate(self, prompt: str, *, card: str, output: str | None = None, **options: Any) -> Job:
+    async def generate(
+        self, prompt: str, *, card: str, count: int = 1, output: str | None = None, **options: Any
+    ) -> Job:
         """Submit a generation."""
-        asked = Generation(prompt=prompt, card=card, output=output, options=options)
+        asked = Generation(prompt=prompt, card=card, count=count, output=output, options=options)
         return await self.submit(asked)
 
     async def plan(self, work: Work) -> Plan:

@@ -59,9 +59,11 @@ class Client:
         except Broken:
             return job_of(self._wire.ask("POST", "/api/jobs", tree=tree))
 
-    def generate(self, prompt: str, *, card: str, output: str | None = None, **options: Any) -> Job:
+    def generate(
+        self, prompt: str, *, card: str, count: int = 1, output: str | None = None, **options: Any
+    ) -> Job:
         """Submit a generation; `options` are fields of `restrike.Request`. Raises as `submit`."""
-        return self.submit(Generation(prompt=prompt, card=card, output=output, options=options))
+        return self.submit(Generation(prompt=prompt, card=card, count=count, output=output, options=options))
 
     def plan(self, work: Work) -> Plan:
         """What a job would reuse and what it would compute now; it submits nothing. Raises as `submit`."""
