@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,16 @@ def test_a_trial_that_ended_for_another_reason_is_not_held_against_the_cell(
     monkeypatch.setattr(trial.subprocess, "run", lambda *given, **options: ended)
     assert adopting(store).load("digits").compiled.counters.refused == {reason: 1}
     assert store.has(key_in(kept)) is not is_set_aside
+
+
+def test_a_trial_that_no_process_could_be_started_for_is_not_held_against_the_cell(
+    kept: CellStore, adopting: Adopting, eager: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = twin(kept, tmp_path / "elsewhere")
+    shutil.rmtree(store.root / "tried")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-interpreter"))
+    assert refused(adopting(store), eager) == "could not be tried"
+    assert store.has(key_in(kept))
 
 
 def test_what_is_not_faster_is_not_armed_and_stays_in_the_store(

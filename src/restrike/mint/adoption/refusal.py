@@ -15,6 +15,7 @@ class AdoptionRefusal(StrEnum):
     SET_ASIDE = "was set aside before"
     DIED_WHEN_TRIED = "died when it was tried"
     FAILED_WHEN_TRIED = "failed when it was tried"
+    NOT_TRIED = "could not be tried"
     MADE_ELSEWHERE = "made on another machine"
     OTHER_INGRESS = "other ingress"
     MISSING_CONSTANT = "missing constant"

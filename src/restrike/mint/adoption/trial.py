@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from restrike.errors import RULES, Cancelled, RestrikeError, Shortfall, rule_of
+from restrike.errors import RULES, Cancelled, RestrikeError, Shortfall, rule_of, typed
 from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
 from restrike.mint.cell.facts import Ingress, Kind, bounds
 from restrike.mint.cell.manifest import ConstantSpec, Manifest
@@ -43,7 +43,7 @@ def tried(members: Path, kind: Kind, manifest: Manifest, scratch: Path) -> None:
     """Run a verified and unpacked cell in a child; returns when it ran.
 
     Raises:
-        AdoptionRefused: it killed its process, raised, or never ended.
+        AdoptionRefused: it killed its process, raised, or never ended; or no process could be started.
         Shortfall: there was no memory for it.
         Cancelled: its process was ended by somebody else.
     """
@@ -59,9 +59,19 @@ def tried(members: Path, kind: Kind, manifest: Manifest, scratch: Path) -> None:
     file = scratch / "question.json"
     write_file(file, _QUESTION.dump_json(question))
     command = [sys.executable, "-P", "-m", "restrike.mint.adoption.trial", str(file)]
-    done = subprocess.run(
-        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        failure = typed(error)
+        if isinstance(failure, Shortfall):
+            raise failure from error
+        raise AdoptionRefused(AdoptionRefusal.NOT_TRIED, failure.message) from error
     if done.returncode == 0:
         return
     if done.returncode < 0:
