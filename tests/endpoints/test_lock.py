@@ -79,7 +79,7 @@ def test_no_lock_a_torn_one_and_one_of_another_time(written: Written) -> None:
     found = look_at(written(DIGIT))
     with pytest.raises(NotFound, match="has no lock"):
         check_lock(found)
-    for text in ("{", "[]", '{"schema": 1}', '{"schema": 1, "endpoints": {"digit": 3}}'):
+    for text in ("{", "[]", '{"schema": 1}', '{"schema": 1, "endpoints": {"digit": 3}}', "[" * 100_000):
         lock_path(found.place.file).write_text(text)
         with pytest.raises(Refused, match="torn"):
             check_lock(found)

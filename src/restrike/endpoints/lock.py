@@ -72,7 +72,7 @@ def check_lock(found: Found) -> None:
         locked = json.loads(path.read_text(encoding="utf-8"))
         same_schema = locked["schema"] == SCHEMA
         findings = tuple(_differences(locked, _document(found))) if same_schema else ()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(f"the lock '{path.name}' is torn; write it anew: restrike endpoints lock") from error
     if not same_schema:
         raise Refused(f"the lock '{path.name}' has schema {locked['schema']!r}, this restrike reads {SCHEMA}")
