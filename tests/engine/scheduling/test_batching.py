@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from restrike.engine.builtin import ResidualSkip, StepTimes
 from restrike.engine.engine import Engine
 from restrike.engine.events import Failed, PictureFinished, StepFinished, Succeeded
 from restrike.engine.outcome import Outcome
+from restrike.engine.requests import PlannedStep, StreamOptions
 from restrike.engine.scheduling import batching
 from restrike.engine.scheduling.batching import TOLERANCE, groups, stacked
 from restrike.errors import Crashed, Refused
@@ -205,6 +206,35 @@ def test_numbers_become_columns_and_tensors_rows(engine: Engine) -> None:
         assert value.shape[0] == 3
         assert value.ndim == (single.ndim or plans[1].inputs["latent"].ndim)
         assert torch.equal(value[1].flatten(), single.flatten())
+
+
+def signed(engine: Engine, seed: int = 0, **changes: Any) -> Hashable:
+    """The signature of a planned step with something of its plan changed."""
+    asked = Request(prompt=f"a {seed}", seed=seed, steps=4)
+    plan = replace(plans_of(engine, [asked])[0], **changes)
+    run: Any = None
+    request = engine._ready("digits", asked, StreamOptions())
+    return batching.signature(PlannedStep(plan=plan, run=run, request=request))
+
+
+def test_each_part_of_a_plan_that_decides_its_function_keeps_steps_apart(engine: Engine) -> None:
+    (plan,) = plans_of(engine, [Request(prompt="a 0", seed=0, steps=4)])
+    wider = {
+        name: torch.cat([value, value], -1) if value.ndim else value for name, value in plan.inputs.items()
+    }
+    found = [
+        signed(engine),
+        signed(engine, component="another"),
+        signed(engine, structure=("another",)),
+        signed(engine, call=lambda module, inputs: module(inputs["latent"])),
+        signed(engine, inputs=wider),
+        signed(engine, inputs={name: value.double() for name, value in plan.inputs.items()}),
+        signed(engine, inputs={**plan.inputs, "more": plan.inputs["latent"]}),
+        signed(Engine(device="cpu")),
+    ]
+    assert len(set(found)) == len(found)
+    assert signed(engine, seed=5) == found[0]
+    assert signed(engine, capturable=False) is None
 
 
 class TestPicturesOfOneRequest:
