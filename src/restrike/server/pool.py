@@ -5,6 +5,7 @@ It lives in the server's process, on a thread of its own, and runs no job. Worke
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import selectors
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from restrike.errors import Crashed, RestrikeError, Shortfall
+from restrike.errors import Crashed, RestrikeError, Shortfall, typed
 from restrike.server.database.connect import Database
 from restrike.server.devices import Slot
 from restrike.server.jobs.history import History
@@ -35,6 +36,7 @@ from restrike.store.owner import Owner
 TICK_S = 0.5
 _RECOVER_S = 10.0
 _PREVIEWS_KEPT_S = 3600.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,16 @@ class Pool:
         if self._ending.is_set() or time.monotonic() < seat.start_at_s:
             return
         url, environment = _apart(self._place.database_url, seat.slot.environment(os.environ))
-        child = Child(self._options_of(seat, url), self._place.log(seat.slot.device), environment)
+        try:
+            child = Child(self._options_of(seat, url), self._place.log(seat.slot.device), environment)
+        except OSError as error:
+            # No process, no file, no room: all of these pass, and no other seat is at fault.
+            seat.deaths += 1
+            seat.start_at_s = time.monotonic() + max(
+                1.0, backoff_s(seat.deaths, self._options.backoff_limit_s)
+            )
+            _log.warning("no worker for %s: %s", seat.slot.device, typed(error).message)
+            return
         seat.child, seat.asked_s = child, None
         seat.starts += 1
         seat.heard = (0.0, 0.0, time.monotonic())
@@ -264,8 +275,7 @@ class Pool:
         seat.child, seat.last_exit = None, found
         worked = time.monotonic() - child.started_s >= self._options.settled_s
         seat.deaths = (0 if worked else seat.deaths) + found.cause.is_death
-        pause_s = min(2.0 ** (seat.deaths - 2), self._options.backoff_limit_s) if seat.deaths > 1 else 0.0
-        seat.start_at_s = time.monotonic() + pause_s
+        seat.start_at_s = time.monotonic() + backoff_s(seat.deaths, self._options.backoff_limit_s)
         self._happened()
         self.look()
         self._start(seat)
@@ -303,6 +313,11 @@ class Pool:
             for folder in self._place.previews.iterdir():
                 if folder.stat().st_mtime < before:
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+def backoff_s(deaths: int, limit_s: float) -> float:
+    """How long to wait before the next start, after so many deaths in a row."""
+    return min(2.0 ** min(deaths - 2, 32), limit_s) if deaths > 1 else 0.0
 
 
 def _apart(url: str, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A database's failures have their place in the failure tree: what passes, what is barred, what was asked wrongly."""
+"""A database's failures have their place in the failure tree: what passes, what is barred, what is wrong."""
 
 from __future__ import annotations
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from restrike.errors import Shortfall
+from restrike.errors import Crashed, NotFound, RestrikeError, Shortfall
 from restrike.server.database.connect import Database
 from restrike.server.jobs.history import History
 from restrike.server.jobs.model import Job, JobKind, Submission, WorkerFacts
@@ -54,32 +52,53 @@ def test_what_is_no_longer_the_workers_is_not_told(database: Database) -> None:
     assert "progress" not in {event.kind for event in History(database).events(job=job.id)}
 
 
-class _Full(Queue):
-    """A queue whose disk is full so many times."""
+class _Failing(Queue):
+    """A queue whose database fails so many times."""
 
     times = 0
+    failure: RestrikeError = Shortfall("the database is away")
 
     def told(self, *arguments: object) -> bool:  # type: ignore[override]
         if self.times:
             self.times -= 1
-            raise Shortfall("disk full")
+            raise self.failure
         return super().told(*arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("times", "fails"), [(1, False), (telling._TRIES, True)])
-def test_a_full_disk_is_tried_again_and_then_told(
-    database: Database, monkeypatch: pytest.MonkeyPatch, times: int, fails: bool
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    queue = _Full(database)
-    job = _running(queue)
-    queue.times = times
-    told = Telling(queue, job, lambda: None, lambda: None)
+def _failing(database: Database, times: int, failure: RestrikeError) -> tuple[Telling, Job, list[int]]:
+    queue = _Failing(database)
+    job, lost = _running(queue), []
+    queue.times, queue.failure = times, failure
+    return Telling(queue, job, lambda: None, lambda: lost.append(1)), job, lost
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "_PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize("times", [1, 10 * telling._TRIES])
+def test_a_database_that_is_away_is_waited_for(database: Database, times: int) -> None:
+    told, job, _ = _failing(database, times, Shortfall("the database is away"))
     told.tell("notice", {})
 
-    if fails:
-        with pytest.raises(Shortfall, match="disk full"):
-            told.close()
-    else:
+    told.close()
+
+    assert History(database).events(job=job.id)[-1].kind == "notice"
+
+
+def test_what_fails_again_and_again_is_told(database: Database) -> None:
+    told, _, _ = _failing(database, telling._TRIES, Crashed("not understood"))
+    told.tell("notice", {})
+
+    with pytest.raises(Crashed, match="not understood"):
         told.close()
-        assert History(database).events(job=job.id)[-1].kind == "notice"
+
+
+def test_a_job_that_nobody_knows_any_more_stops(database: Database) -> None:
+    told, _, lost = _failing(database, 1, NotFound("no job"))
+    told.tell("notice", {})
+
+    told.close()
+
+    assert lost == [1]

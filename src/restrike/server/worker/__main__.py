@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from restrike.server.worker.lines import Nudges, Orders
 from restrike.server.worker.memory import rank_for_oom
 from restrike.server.worker.options import WorkerOptions, parsed
+
+OWN_THREADS = ("orders", "telling", "attendance")
 
 
 def main(words: Sequence[str]) -> int:
@@ -22,17 +25,25 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rank_for_oom(options.oom_score)
     os.nice(options.nice)
-    nudges = Nudges(_own_output())
+    threading.excepthook = _end_with_thread
+    nudges = Nudges(_kept_apart(1, 2))
     orders = Orders()
-    orders.listen(0)
+    orders.listen(_kept_apart(0, os.open(os.devnull, os.O_RDONLY)))
     return _work(options, orders, nudges)
 
 
-def _own_output() -> int:
-    """The standard output under another number; what is printed from now on goes to the log."""
-    kept = os.dup(1)
-    os.dup2(2, 1)
+def _kept_apart(line: int, instead: int) -> int:
+    """A line under another number, so that nothing a job prints or starts can get at it."""
+    kept = os.dup(line)
+    os.dup2(instead, line)
     return kept
+
+
+def _end_with_thread(failed: threading.ExceptHookArgs) -> None:
+    """End the process when a thread of its own fails: without it the worker would only seem to work."""
+    threading.__excepthook__(failed)
+    if failed.thread is not None and failed.thread.name in OWN_THREADS:
+        os._exit(1)
 
 
 def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from restrike.errors import typed
 from restrike.server.place import Place
 from restrike.server.worker.options import WorkerOptions
 from restrike.workflow.api import open_session
@@ -43,7 +44,7 @@ class WorkerMachine:
         return self._first.make_engine()
 
     def session(self, workspace: str) -> Session:
-        """The session of a workspace, whose folder is made; raises Refused for what is no name of one."""
+        """The session of a workspace, whose folder is made; raises Refused or Shortfall."""
         if workspace not in self._sessions:
             folder = self._made(self.place.workspace(workspace))
             self._sessions[workspace] = replace(
@@ -52,7 +53,10 @@ class WorkerMachine:
         return self._sessions[workspace]
 
     def _made(self, folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typed(error) from error
         return folder
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from restrike.errors import RestrikeError
+from restrike.errors import NotFound, RestrikeError, Shortfall
 from restrike.server.jobs.model import Job
 from restrike.server.jobs.queue import Queue
 
@@ -19,6 +19,7 @@ Told = tuple[str, Mapping[str, Any]]
 Later = Callable[[], Told]
 """Makes an event when its turn comes, off the job's thread."""
 _TRIES = 4
+_PAUSE_S = 1.0
 
 
 class Telling:
@@ -59,16 +60,24 @@ class Telling:
             self._write([made() for made in batch if made is not None])
 
     def _write(self, happened: list[Told]) -> None:
-        if not happened or self._failure is not None:
+        if not happened:
             return
-        for left in reversed(range(_TRIES)):
+        left = _TRIES
+        while self._failure is None:
             try:
                 if not self._jobs.told(self._job.id, self._job.attempt, happened):
                     self._lost()
                 self._nudge()
                 return
+            except Shortfall:
+                # A database that is away, or a disk that is full, is waited for: the job has done no wrong.
+                time.sleep(_PAUSE_S)
+            except NotFound:
+                self._lost()  # Nobody asks for the job any more.
+                return
             except RestrikeError as error:
-                if not left:
-                    self._failure = error
+                left -= 1
+                if left:
+                    time.sleep(_PAUSE_S)
                 else:
-                    time.sleep(1.0)
+                    self._failure = error

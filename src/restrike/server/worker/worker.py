@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from restrike.errors import RestrikeError
+from restrike.errors import NotFound, RestrikeError
 from restrike.server.jobs.model import Job, JobState, Outcome
 from restrike.server.jobs.queue import Queue
 from restrike.server.worker.attempt import Attempt
@@ -119,6 +119,8 @@ class Worker:
                 else:
                     self._jobs.finish(job.id, job.attempt, outcome)
                 return
+            except NotFound:
+                return  # It was deleted meanwhile, with all that was told of it.
             except RestrikeError as error:
                 complain(error.message)
                 time.sleep(_PAUSE_S)
