@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 
@@ -16,10 +17,12 @@ from restrike.server.security.tokens import OWNER, Grant, Scope, Tokens, looks_l
 
 COOKIE = "restrike_token"
 _OPEN = {"/", "/docs", "/healthz", "/readyz", "/api/session"}
-_OPEN_FOLDER = "/page/"
+_OPEN_FILE = re.compile(r"/page/[a-z]+\.[a-z]+")
 _ADMIN = ("/api/switches", "/api/tokens", "/api/store", "/api/cells", "/api/workspaces")
 _LOOKS = ("/api/plan", "/api/validate")
 _MAX_RANGES = 8
+_MAX_URL_BYTES = 16 << 10
+_MAX_HEADERS_BYTES = 32 << 10
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -44,6 +47,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         try:
+            _check_size(scope)
             _check_form(headers)
             self._check_host(scope, headers)
             scope.setdefault("state", {})["grant"] = await self._granted(scope, headers)
@@ -70,7 +74,7 @@ class Guard:
             # OpenAI's clients always send a key; where none is needed, any that is no token of ours is one.
             if not self._access.needs_token:
                 return OWNER
-            if path in _OPEN or path.startswith(_OPEN_FOLDER) or method == "OPTIONS":
+            if path in _OPEN or _OPEN_FILE.fullmatch(path) or method == "OPTIONS":
                 return Grant(name="", scopes=frozenset())
             raise Rejected(401, "this server needs a token: Authorization: Bearer TOKEN")
         grant = await anyio.to_thread.run_sync(self._tokens.grant, text)
@@ -91,6 +95,13 @@ def scope_needed(method: str, path: str) -> Scope:
     if path.rstrip("/") in _LOOKS or path == "/api/session":
         return Scope.READ
     return Scope.ADMIN if path.startswith(_ADMIN) else Scope.RUN
+
+
+def _check_size(scope: Connection) -> None:
+    if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > _MAX_URL_BYTES:
+        raise Rejected(414, f"a URL has at most {_MAX_URL_BYTES} bytes")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADERS_BYTES:
+        raise Rejected(431, f"the headers have at most {_MAX_HEADERS_BYTES} bytes")
 
 
 def _check_form(headers: Headers) -> None:
