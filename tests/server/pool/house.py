@@ -38,10 +38,12 @@ class House:
         self.queue, self.history = Queue(self.database), History(self.database)
         self.workers = Workers(self.database)
         self.pool: Pool | None = None
+        self.nudged_s: list[float] = []
 
     def open(self) -> Pool:
         """Start the workers and wait until they take jobs."""
-        self.pool = Pool(self.place, slots_of(self.devices), self.options)
+        nudged = self.nudged_s
+        self.pool = Pool(self.place, slots_of(self.devices), self.options, lambda: nudged.append(time.time()))
         self.pool.start()
         self.pool.wait_ready(WAIT_S)
         return self.pool

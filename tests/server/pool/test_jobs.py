@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,25 @@ def test_later_workers_go_first_when_memory_runs_out(pair: House) -> None:
     scores = [int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids]
 
     assert scores == sorted(set(scores))
+
+
+def test_the_server_is_nudged_when_something_is_written(pair: House) -> None:
+    job = pair.ended(pair.generate("six", seed=8, steps=20))
+    pair.ended(pair.generate("six", seed=9, steps=2))
+
+    delays = sorted(
+        min((at - event.time for at in pair.nudged_s if at >= event.time), default=99.0)
+        for event in pair.events(job)[1:]
+    )
+
+    # Polling alone would be slower; a busy machine may be late now and then.
+    assert delays[len(delays) // 2] < 0.1, delays
+
+
+def test_a_pool_needs_no_torch() -> None:
+    code = "import restrike.server.pool, sys; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_database_password_stands_on_no_command_line() -> None:
