@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from restrike.keys import Digest
 from restrike.mint.cell.host import this_host
 from restrike.mint.events import MintPhase
 from restrike.mint.parent import Minted
+from restrike.mint.parent import _verified as verified
 from restrike.mint.request import read_request
 from restrike.mint.second_process import adopt_in_second_process
 
@@ -44,6 +46,17 @@ def test_what_landed_is_in_the_store_under_the_key_that_was_told_before(minted: 
     assert manifest.facts.proof.max_difference <= 1e-4
     assert [phase.name for phase in manifest.facts.phases][-1] == "prove"
     assert opened.header.members_bytes < 4 << 20
+
+
+def test_what_is_said_to_have_landed_is_looked_for_in_the_store(
+    minted: tuple[Bench, Minted], tmp_path: Path
+) -> None:
+    bench, made = minted
+    request = bench.request("digits")
+    assert verified(request, made.report)
+    assert not verified(replace(request, store=str(tmp_path / "another")), made.report)
+    # The control: nothing landed is nothing verified.
+    assert not verified(request, replace(made.report, landed=()))
 
 
 def test_minting_again_compiles_nothing(minted: tuple[Bench, Minted], bench: Bench) -> None:
