@@ -20,7 +20,7 @@ FUNCTION_HARD, FUNCTION_SOFT = 60, 40
 # Imported by `restrike --help`, a listing of cards or a look into a file: no torch there.
 LIGHT = (
     *("errors.py", "__main__.py", "keys", "store", "media", "cards", "cli", "workflow", "models/*/card.py"),
-    *("mint/cell", "mint/store", "endpoints"),
+    *("mint/cell", "mint/store", "endpoints", "client"),
 )
 HEAVY = ("torch", "diffusers", "transformers", "huggingface_hub", "scipy", "sklearn")
 
