@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restrike.server.jobs.model import Job, JobKind, JobState, WorkerFacts
-from restrike.server.routing import PATIENCE_S, choose
+from restrike.server.routing import OVERTAKING_S, PATIENCE_S, choose
 
 _NOW = 1000.0
 
@@ -82,3 +82,17 @@ def test_a_small_job_passes_one_that_does_not_fit() -> None:
     found = choose([_job("big", size=99), _job("small")], _worker("w"), (), _NOW)
     assert found is not None
     assert found.job.id == "small"
+
+
+def test_no_stream_of_others_holds_a_job_up() -> None:
+    worker, now, passed = _worker("w", "b"), _NOW, 0
+    first, stream = _job("first", needs="a"), [_job("b0", needs="b")]
+    while (found := choose([first, *stream], worker, (), now)) is not None and found.job is not first:
+        passed, now = passed + 1, now + 5
+        stream = [_job(f"b{passed}", needs="b", created=now)]  # Always another one whose weights are loaded.
+    assert 0 < passed <= OVERTAKING_S / 5
+
+
+def test_a_job_from_the_future_is_not_left_to_another_for_long() -> None:
+    job = _job("one", needs="a", created=_NOW + 3600)  # The clock was set back since.
+    assert choose([job], _worker("cold"), (_worker("warm", "a"),), _NOW) is not None

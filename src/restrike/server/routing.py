@@ -12,6 +12,10 @@ from restrike.server.jobs.model import Job, WorkerFacts
 
 PATIENCE_S = 10.0
 """How long a job is left to a worker that already holds its weights, before any other may take it."""
+OVERTAKING_S = 60.0
+"""A job goes before those whose weights are not loaded if they were submitted at most so long before it.
+
+So jobs that were submitted together are sorted by their weights, and no stream of others holds one up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +32,9 @@ def choose(
     """The job that `worker` should take of those that wait, given in the order of the queue.
 
     Priority goes before everything. Within one priority the first job is taken whose weights the worker
-    holds; else the first that it has room for, unless another live worker holds that job's weights and the
-    job has waited for less than `PATIENCE_S`. None when nothing suits.
+    holds, within `OVERTAKING_S` of the first in line; else the first that it has room for, unless another
+    live worker holds that job's weights and the job has waited for less than `PATIENCE_S`. None when nothing
+    suits. A job from the future, which a clock that was set back makes, has waited for long.
     """
     fitting = [job for job in jobs if job.need_bytes <= worker.memory_bytes]
     if not fitting:
@@ -37,13 +42,13 @@ def choose(
     best = max(job.priority for job in fitting)
     level = [job for job in fitting if job.priority == best]
     for job in level:
-        if _holds(worker, job):
+        if _holds(worker, job) and job.created - level[0].created < OVERTAKING_S:
             return Choice(job=job, why=f"{worker.device} holds its weights")
     for job in level:
         warm = next((other for other in others if _holds(other, job) and other.id != worker.id), None)
         if warm is None:
             return Choice(job=job, why=f"first in line, and {worker.device} was free")
-        if now - job.created >= PATIENCE_S:
+        if not 0 <= now - job.created < PATIENCE_S:
             return Choice(job=job, why=f"{warm.device} holds its weights but was busy for {PATIENCE_S:.0f} s")
     return None
 

@@ -206,6 +206,19 @@ class TestOrder:
         queue.move(third, before=second)
         assert [_claimed(queue).id for _ in range(3)] == [first, third, second]
 
+    def test_moves_before_one_job_keep_their_order_however_many(self, queue: Queue) -> None:
+        names = [queue.submit(asked(str(index))).id for index in range(62)]
+        first, last, *others = names
+        for name in others:
+            queue.move(name, before=last)
+        assert [_claimed(queue).id for _ in names] == [first, *others, last]
+
+    def test_what_does_not_fit_hides_nothing_behind_it(self, queue: Queue) -> None:
+        for index in range(70):
+            queue.submit(asked(str(index), need_bytes=1 << 40))
+        small = queue.submit(asked("small"))
+        assert _claimed(queue).id == small.id
+
     def test_what_runs_is_not_moved(self, queue: Queue) -> None:
         queue.submit(asked())
         job = _claimed(queue)

@@ -26,6 +26,8 @@ from restrike.server.routing import choose
 KILLS_LIMIT = 3
 """A job that took this many workers with it is not given to another."""
 _LOOKED_AT = 64
+_ROOM_S = 1.0
+"""Between two positions, which begin as times; far more than the smallest step of such a number."""
 _WAITING = (jobs.c.priority.desc(), jobs.c.position)
 
 
@@ -107,9 +109,9 @@ class Queue:
         with self._database.write() as connection:
             if self._switches.is_paused(connection):
                 return None
-            waiting = connection.execute(
-                select(jobs).where(jobs.c.state == JobState.QUEUED).order_by(*_WAITING).limit(_LOOKED_AT)
-            )
+            # What does not fit is left out here, so that no number of such jobs hides those behind them.
+            fitting = (jobs.c.state == JobState.QUEUED, jobs.c.need_bytes <= worker.memory_bytes)
+            waiting = connection.execute(select(jobs).where(*fitting).order_by(*_WAITING).limit(_LOOKED_AT))
             now = self._clock()
             choice = choose([job_of(row) for row in waiting], worker, others, now)
             if choice is None:
@@ -244,19 +246,26 @@ class Queue:
             values: dict[str, Any] = {} if priority is None else {"priority": priority}
             if before is not None:
                 other = self._waiting(connection, before)
-                ahead = connection.execute(
-                    select(func.max(jobs.c.position)).where(
-                        jobs.c.state == JobState.QUEUED,
-                        jobs.c.priority == other.priority,
-                        jobs.c.position < other.position,
-                        jobs.c.id != job.id,
-                    )
-                ).scalar_one()
-                low = other.position - 1.0 if ahead is None else ahead
-                values |= {"priority": other.priority, "position": (low + other.position) / 2}
+                values |= {"priority": other.priority, "position": self._place_before(connection, job, other)}
             connection.execute(update(jobs).where(jobs.c.id == name).values(**values))
             self._tell(connection, name, "moved", values)
             return self._job(connection, name)
+
+    def _place_before(self, connection: Connection, job: Job, other: Job) -> float:
+        """A position right before another job's; where no number is left between, those ahead make room."""
+        ahead = (
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.priority == other.priority,
+            jobs.c.position <= other.position,
+            jobs.c.id.not_in((job.id, other.id)),
+        )
+        last = connection.execute(select(func.max(jobs.c.position)).where(*ahead)).scalar_one()
+        low = other.position - 2 * _ROOM_S if last is None else last
+        middle = (low + other.position) / 2
+        if low < middle < other.position:
+            return middle
+        connection.execute(update(jobs).where(*ahead).values(position=jobs.c.position - _ROOM_S))
+        return other.position - _ROOM_S / 2
 
     def _waiting(self, connection: Connection, name: str) -> Job:
         job = self._job(connection, name)
