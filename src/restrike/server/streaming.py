@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class Follow:
     job: str | None
     shown: Callable[[Any], Any]
 
-    async def events(self) -> AsyncIterator[JobEvent | None]:
+    async def events(self) -> AsyncGenerator[JobEvent | None, None]:
         """The events in order, None for each pause; it ends after the last one of a job that has ended."""
         cursor = self.after
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec
+from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, TextContent
@@ -16,7 +16,7 @@ from restrike.server.problems import PlanChanged, problem_of
 from restrike.server.service import Service
 from restrike.workflow.plan import Plan, Row, Status
 
-P = ParamSpec("P")
+Tool = Callable[..., Awaitable[Any]]
 SHOWN = 20
 """So many rows of a plan are told, and the rest is counted."""
 TEXT_CHARS = 6000
@@ -32,11 +32,11 @@ class PlanUnread(Refused):
         self.plan = plan
 
 
-def told(service: Service, tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+def told(service: Service, tool: Tool) -> Tool:
     """A tool that answers in compact JSON, its failures too, as the problems that REST answers."""
 
     @functools.wraps(tool)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+    async def call(*args: Any, **kwargs: Any) -> Any:
         try:
             found = await tool(*args, **kwargs)
             return compact(found) if isinstance(found, dict) else found

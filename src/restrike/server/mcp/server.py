@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 
 from restrike import __version__
-from restrike.server.mcp.answers import told
+from restrike.server.mcp.answers import Tool, told
 from restrike.server.mcp.looking import Looking
 from restrike.server.mcp.results import Results
 from restrike.server.mcp.working import Working
@@ -40,7 +40,7 @@ def server_of(service: Service) -> MCPServer[Any]:
         "restrike", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING"
     )
     looking, working, results = Looking(service=service), Working(service=service), Results(service=service)
-    tools: tuple[tuple[Callable[..., Awaitable[Any]], ToolAnnotations], ...] = (
+    tools: tuple[tuple[Tool, ToolAnnotations], ...] = (
         (looking.find, _LOOKS),
         (looking.read, _LOOKS),
         (working.validate, _LOOKS),

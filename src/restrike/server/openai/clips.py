@@ -92,7 +92,7 @@ async def deleted(service: Service, video: str) -> None:
         Conflict: its worker did not stop in time; it goes on stopping.
     """
     job = await anyio.to_thread.run_sync(job_of, service, video)
-    job = await cancel(service, job)
+    await cancel(service, job)
     with anyio.move_on_after(STOP_S):
         async for _ in events_of(service, job):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -46,7 +46,7 @@ class BadField(Refused):
 class OpenAIRoute(APIRoute):
     """A route whose failures are answered in OpenAI's form."""
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of FastAPI with these answers around it."""
         handle = super().get_route_handler()
 

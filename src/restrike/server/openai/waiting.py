@@ -5,7 +5,7 @@ A job that was submitted for its id (a video, everything under `/api`) is never 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 
 import anyio
@@ -19,7 +19,7 @@ from restrike.server.service import Service
 from restrike.server.streaming import Follow
 
 
-def events_of(service: Service, job: Job) -> AsyncIterator[JobEvent | None]:
+def events_of(service: Service, job: Job) -> AsyncGenerator[JobEvent | None, None]:
     """What happens to a job from its beginning to its end, None for each pause."""
     return Follow(
         news=service.news,
@@ -62,13 +62,12 @@ async def outcome(service: Service, job: Job) -> Job:
     return ended
 
 
-async def cancel(service: Service, job: Job) -> Job:
+async def cancel(service: Service, job: Job) -> None:
     """Ask a job to stop, and let its worker know; done even while the asking task is being cancelled."""
     with anyio.CancelScope(shield=True):
-        return await anyio.to_thread.run_sync(partial(_cancelled, service, job.id))
+        await anyio.to_thread.run_sync(partial(_cancel, service, job.id))
 
 
-def _cancelled(service: Service, name: str) -> Job:
-    found = service.queue.cancel(name)
+def _cancel(service: Service, name: str) -> None:
+    service.queue.cancel(name)
     service.waking()
-    return found
