@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from restrike.errors import RestrikeError
 from restrike.server.app import create_app
+from restrike.server.connections import TimedHeads
 from restrike.server.database.connect import Database
 from restrike.server.devices import Slot
 from restrike.server.jobs.queue import Queue
@@ -134,6 +135,7 @@ def listening(app: FastAPI, *, host: str = "127.0.0.1", port: int = PORT) -> uvi
         app,
         host=host,
         port=port,
+        http=TimedHeads,
         ws="none",
         proxy_headers=False,
         server_header=False,
