@@ -70,6 +70,10 @@ def test_all_findings_come_at_once(client: TestClient) -> None:
     assert [each["path"] for each in answer["findings"]] == ["steps.a.generate", "steps.b.task"]
 
 
+def test_an_empty_text_is_refused(client: TestClient) -> None:
+    submit(client, status=422, text="")
+
+
 def test_a_retry_is_the_same_job_and_other_work_a_conflict(client: TestClient, service: Service) -> None:
     for form in ({"generation": SEVEN}, {"workflow": flow()}):
         name = next(iter(form))

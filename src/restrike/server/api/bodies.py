@@ -122,7 +122,8 @@ class WorkForm(Form):
             source = Library(service.workspace(self.workspace)).source(self.workflow)
             named = {"definition": {"workflow": self.workflow}, "name": self.workflow}
             return Work(kind=JobKind.WORKFLOW, body={**named, **body}, source=source, **about)
-        return Work(kind=JobKind.WORKFLOW, body={"definition": self.text or self.workflow, **body}, **about)
+        written = self.workflow if self.text is None else self.text
+        return Work(kind=JobKind.WORKFLOW, body={"definition": written, **body}, **about)
 
 
 def _still(body: dict[str, Any]) -> dict[str, Any]:

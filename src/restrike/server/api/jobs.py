@@ -32,9 +32,13 @@ async def submit_job(form: SubmitForm, service: TheService, grant: TheGrant, res
     Going away after that does not stop the job; cancel it if it shall stop.
     """
     check_trust(form.trusted, grant)
-    job = await heavy(service, lambda: submit(service, form.work(service), form.terms()))
-    response.headers["location"] = f"/api/jobs/{job.id}"
-    return detail(service, job)
+
+    def do() -> dict[str, Any]:
+        return detail(service, submit(service, form.work(service), form.terms()))
+
+    job = await heavy(service, do)
+    response.headers["location"] = job["links"]["self"]
+    return job
 
 
 @router.get("/jobs", summary="List jobs, the newest first")
@@ -77,12 +81,12 @@ async def rerun_job(job: str, service: TheService, form: RerunForm | None = None
     """The same work as a new job, with its seed or another."""
     form = form or RerunForm()
 
-    def do() -> Job:
+    def do() -> dict[str, Any]:
         found = service.queue.job(job)
         terms = Terms(client_id=form.client_id, priority=found.priority)
-        return again(service, found, seed=form.chosen(), terms=terms)
+        return detail(service, again(service, found, seed=form.chosen(), terms=terms))
 
-    return detail(service, await heavy(service, do))
+    return await heavy(service, do)
 
 
 @router.post("/jobs/{job}/move", summary="Change where a waiting job stands")
