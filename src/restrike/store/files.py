@@ -16,6 +16,8 @@ from restrike.errors import typed
 
 # ioctl number of FICLONE, the same on all architectures of Linux: _IOW(0x94, 9, int).
 _FICLONE = 0x40049409
+PARTIAL = f".{'[0-9a-f]' * 16}.part"
+"""The names of files that are being written, as a glob: what a killed process leaves."""
 
 
 def write_synced(path: Path, data: bytes | memoryview) -> None:

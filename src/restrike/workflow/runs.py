@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from restrike.errors import NotFound, Refused, typed
-from restrike.store.files import swap_file, write_file
+from restrike.store.files import PARTIAL, swap_file, write_file
 from restrike.store.owner import Owner
 from restrike.workflow.graph import Graph
 from restrike.workflow.references import NAME
@@ -164,6 +164,11 @@ class RunFolder:
             raise Refused(f"'{self.name}' is a folder that no run made; it stays")
         with self.worked_on():
             shutil.rmtree(self.path)
+
+    def sweep(self) -> None:
+        """Remove what a killed process had begun to write; only while the run is held."""
+        for partial in self.path.rglob(PARTIAL):
+            partial.unlink(missing_ok=True)
 
     @contextmanager
     def worked_on(self) -> Iterator[None]:

@@ -93,13 +93,18 @@ class Session:
             folder.write_definition(graph.realized)
             return self._execute(graph, folder, asked, watch)
 
-    def resume(self, name: str, watch: Watch | None = None) -> Manifest:
-        """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step."""
+    def resume(self, name: str, watch: Watch | None = None, asked: Asked | None = None) -> Manifest:
+        """Go on with an interrupted, failed or cancelled run, in its own folder, at its unfinished step.
+
+        `asked` is what the run was asked for: steps that it has not finished are computed if that says so.
+        """
         folder = RunFolder.open(self.workspace, name)
         with folder.worked_on():
+            folder.sweep()
             finished = tuple(s for s in folder.manifest().steps if s.status in ("reused", "computed"))
             graph = self.graph(read_file(folder.definition()), Asked(), create=True)
-            return self._execute(graph, folder, Asked(), watch or Watch(), finished)
+            left = _left(asked or Asked(), graph, finished)
+            return self._execute(graph, folder, left, watch or Watch(), finished)
 
     def _execute(
         self,
@@ -129,6 +134,13 @@ class Session:
 
 def _fresh(asked: Asked) -> frozenset[str]:
     return frozenset(asked.rerun)
+
+
+def _left(asked: Asked, graph: Graph, finished: tuple[StepRecord, ...]) -> Asked:
+    """What is left of what was asked for; a step that this run has finished is not computed again."""
+    done = {record.action for record in finished}
+    steps = dict.fromkeys(action.step for action in graph.actions if action.id not in done)
+    return Asked(rerun=tuple(step for step in steps if not asked.reuse or step in asked.rerun))
 
 
 def _check_steps(graph: Graph, names: tuple[str, ...]) -> None:

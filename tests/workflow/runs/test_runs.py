@@ -136,12 +136,34 @@ def test_resuming_keeps_what_was_finished_in_the_manifest_while_it_runs(lab: Lab
         lab.run(tree)
     seen: list[dict[str, str]] = []
     folder = RunFolder.open(lab.root / lab.workspace, "w/latest")
+    # What a process leaves that is killed while it writes, and a file of somebody's own.
+    torn, own = folder.path / f".{'0a' * 8}.part", folder.path / ".mine.part"
+    torn.touch(), own.touch()
     gate.touch()
     done = lab.session.resume("w/latest", Watch(run=lambda event: seen.append(does(folder.manifest()))))
     assert seen[0] == {"kept": "computed"}
     assert does(done) == {"kept": "reused", "first": "computed"}
     assert done.status == "finished"
     assert lab.calls() == 1
+    assert (torn.exists(), own.exists()) == (False, True)
+
+
+def test_resuming_without_reuse_computes_what_is_left_and_nothing_else(lab: Lab) -> None:
+    gate = lab.root / "gate"
+    last = {"task": "own.list", "arguments": {"count": 2}}
+    lab.run(steps(last=last))
+    fails = {"task": "own.fails", "arguments": {"text": "1", "unless": str(gate)}, "result": {}}
+    tree = {"name": "w", "steps": {"kept": digit(), "fails": fails, "last": last}}
+    with pytest.raises(Crashed):
+        lab.run(tree, reuse=False)
+    first = RunFolder.open(lab.root / lab.workspace, "w/latest")
+    finished = {step.action for step in first.manifest().steps if step.status == "computed"}
+    gate.touch()
+
+    done = lab.session.resume(first.name, None, Asked(reuse=False))
+
+    assert {name for name, what in does(done).items() if what == "reused"} == finished
+    assert done.status == "finished"
 
 
 def test_a_torn_manifest_is_refused_in_one_line(lab: Lab) -> None:

@@ -63,7 +63,7 @@ class Attempt:
         if earlier is not None and earlier.status == "finished":
             return earlier  # Its worker died after the last step and before it could say so.
         if self.job.run is not None and earlier is not None:
-            return self._session.resume(self.job.run, watch)
+            return self._session.resume(self.job.run, watch, asked_of(self.job))
         self._forget()
         return self._session.run(source_of(self.job), asked_of(self.job), watch)
 
