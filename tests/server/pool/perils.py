@@ -22,6 +22,12 @@ def die(times: int, counter: str, value: Any = None) -> str:
     return "alive"
 
 
+@task("peril.keep", epoch="1")
+def keep(value: Any) -> Any:
+    """Give back what it got, as a task without effects does."""
+    return value
+
+
 @task("peril.sleep", epoch="1", side_effects=True)
 def sleep(seconds: float, value: Any = None) -> float:
     """Take so long, deaf to everything, as a model does that loads."""

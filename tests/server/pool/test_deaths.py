@@ -45,6 +45,22 @@ def test_a_job_whose_worker_is_killed_goes_on_at_its_unfinished_step(pair: House
     assert pair.ended(pair.generate("one", seed=502, steps=2)).state is JobState.SUCCEEDED
 
 
+def test_a_job_without_reuse_keeps_what_it_made_itself_and_nothing_of_others(
+    pair: House, tmp_path: Path
+) -> None:
+    end = {"task": "peril.keep", "arguments": {"value": "$step.deadly"}}
+    harmless = peril("die", times=0, counter=str(tmp_path / "none"))
+    pair.ended(pair.submit(flow(("deadly", harmless), ("end", end), name="before")))
+    deadly = peril("die", times=1, counter=str(tmp_path / "count"), value="$step.base")
+    steps = ("base", digit(seed=522)), ("deadly", deadly), ("end", end)
+
+    job = pair.ended(pair.submit(flow(*steps), reuse=False))
+
+    assert (job.state, job.attempt) == (JobState.SUCCEEDED, 2)
+    assert job.record["reused"] == ["base"]
+    assert job.record["computed"] == ["deadly", "end"]
+
+
 def test_a_neighbour_of_a_dead_worker_is_untouched(pair: House, tmp_path: Path) -> None:
     neighbour = pair.running(pair.submit(flow(("wait", peril("sleep", seconds=2.0)), name="neighbour")))
 
