@@ -29,6 +29,7 @@ from restrike.workflow.session import Session
 
 _HEAVY = 4
 """Plans that are made at once; what waits behind them holds no thread."""
+_FETCHES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,11 @@ class Service:
     def heavy(self) -> anyio.CapacityLimiter:
         """Bounds what computes in threads of this process."""
         return anyio.CapacityLimiter(_HEAVY)
+
+    @cached_property
+    def fetching(self) -> anyio.CapacityLimiter:
+        """Bounds what is fetched at once, apart from `heavy`: a slow site keeps no plan waiting."""
+        return anyio.CapacityLimiter(_FETCHES)
 
     @cached_property
     def _session(self) -> Session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -32,11 +33,25 @@ class Pages(BaseHTTPRequestHandler):
             self.send_header("Location", self.path.removeprefix("/to="))
             self.end_headers()
             return
+        if self.path.startswith("/drip"):
+            self._drip()
+            return
         body = b"x" * (10_000 if self.path == "/big" else 10)
         self.send_response(200 if self.path != "/gone" else 404)
         self.send_header("Content-Length", str(len(body) + (5 if self.path == "/torn" else 0)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        """One byte after another, of a head or of a body without a length, until nobody reads."""
+        try:
+            if self.path == "/drip-body":
+                self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+            for _ in range(200):
+                self.wfile.write(b"H")
+                time.sleep(0.05)
+        except OSError:
+            pass
 
     def log_message(self, *_: object) -> None:
         pass
@@ -154,3 +169,11 @@ def test_limits_and_failures(site: Site) -> None:
     ):
         with pytest.raises(Refused):
             read(trusting(), url)
+
+
+@pytest.mark.parametrize("page", ["drip-head", "drip-body"])
+def test_a_site_that_drips_is_given_up(site: Site, page: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(Shortfall, match=r"longer than 0\.3 s"):
+        read(trusting(total_s=0.3), f"http://open.example:{site.server_port}/{page}")
+    assert time.monotonic() - began < 5.0

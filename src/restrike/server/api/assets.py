@@ -9,7 +9,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from restrike.server.api.asking import HERE, TheService, Workspace, heavy
+from restrike.server.api.asking import HERE, TheService, Workspace
 from restrike.server.api.bodies import Form
 from restrike.server.api.serving import served
 from restrike.server.assets import Assets
@@ -59,7 +59,7 @@ async def fetch_asset(form: FetchForm, service: TheService) -> Any:
             for part in found.parts:
                 file.write(part)
 
-    await heavy(service, fetch)
+    await anyio.to_thread.run_sync(fetch, limiter=service.fetching)
     return _made(service, form.workspace, form.name)
 
 

@@ -9,9 +9,10 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -75,7 +76,7 @@ class Fetcher:
         """
         until = time.monotonic() + self.total_s
         for _ in range(MAX_REDIRECTS + 1):
-            with self._asked(url) as answer:
+            with self._asked(url, until) as answer:
                 if answer.status not in _REDIRECTS:
                     if answer.status != 200:
                         raise Refused(f"'{_named(url)}' answered {answer.status}")
@@ -86,16 +87,20 @@ class Fetcher:
         raise Refused(f"more than {MAX_REDIRECTS} redirects, the last to '{_named(url)}'")
 
     @contextmanager
-    def _asked(self, url: str) -> Iterator[http.client.HTTPResponse]:
+    def _asked(self, url: str, until: float) -> Iterator[http.client.HTTPResponse]:
         parts = _checked(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         address = self._address(host, port)
-        with closing(_Pinned(parts.scheme, host, port, address, self.connect_s)) as connection:
+        with (
+            closing(_Pinned(parts.scheme, host, port, address, self.connect_s)) as connection,
+            connection.ended_at(until),
+        ):
             path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
             try:
                 connection.request("GET", path, headers={"Accept": "*/*", "User-Agent": "restrike"})
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException, ValueError, UnicodeError) as error:
+                self._check_time(url, until)
                 raise Refused(f"'{_named(url)}' cannot be fetched: {type(error).__name__}") from error
             yield answer
 
@@ -112,7 +117,9 @@ class Fetcher:
             try:
                 part = answer.read1(_CHUNK_BYTES)
             except (OSError, http.client.HTTPException) as error:
+                self._check_time(url, until)
                 raise Shortfall(f"'{_named(url)}' broke off: {type(error).__name__}") from error
+            self._check_time(url, until)
             if not part:
                 if answer.length:
                     raise Shortfall(f"'{_named(url)}' broke off {answer.length} bytes before its end")
@@ -120,9 +127,11 @@ class Fetcher:
             left -= len(part)
             if left < 0:
                 raise Shortfall(f"'{_named(url)}' has more than {self.most_bytes} bytes")
-            if time.monotonic() > until:
-                raise Shortfall(f"'{_named(url)}' took longer than {self.total_s:g} s")
             yield part
+
+    def _check_time(self, url: str, until: float) -> None:
+        if time.monotonic() >= until:
+            raise Shortfall(f"'{_named(url)}' took longer than {self.total_s:g} s")
 
 
 class _Pinned(http.client.HTTPConnection):
@@ -132,11 +141,31 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(host, port, timeout=timeout_s)
         self.default_port = 443 if scheme == "https" else 80
         self._address, self._timeout_s = address, timeout_s
+        self._wire: socket.socket | None = None
         self._tls = ssl.create_default_context() if scheme == "https" else None
 
     def connect(self) -> None:
         plain = socket.create_connection((self._address, self.port), self._timeout_s)
-        self.sock = self._tls.wrap_socket(plain, server_hostname=self.host) if self._tls else plain
+        self._wire = self.sock = plain
+        if self._tls:
+            self._wire = self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
+
+    @contextmanager
+    def ended_at(self, end_s: float) -> Iterator[None]:
+        """A block in which the line is broken off at a time, however its other end drips."""
+        timer = threading.Timer(max(end_s - time.monotonic(), 0.0), self._break_off)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _break_off(self) -> None:
+        if self._wire is not None:
+            with suppress(OSError):
+                # The line below TLS: an orderly end would wait for the other side.
+                socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
 
 
 def _checked(url: str) -> SplitResult:
