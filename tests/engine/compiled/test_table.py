@@ -223,6 +223,22 @@ def test_a_request_ends_with_what_it_began_with() -> None:
     assert asked(table, module, plan)[1].report().executed == 1
 
 
+def test_requests_that_began_with_different_cells_run_eagerly_where_their_steps_run_as_one() -> None:
+    module, code, plan = Toy(), Code(), plan_of(torch.ones(2, SIZE))
+    table = CompiledCalls(card="toy", mode="auto")
+    early, late = RequestCompiled(table=table), RequestCompiled(table=table)
+    assert early.calls == ()
+    table.arm([table.bind(call_of(code, batch=(1, 2)), module)])
+    for together in ((late, early), (early, late)):
+        answer = forward_for(together, plan, module, plan.inputs)
+        assert torch.equal(answer, module(*plan.inputs.values()))
+    told = {"requests that began with different cells run as one": 2}
+    assert early.report().eager == late.report().eager == told
+    # The control: together with its like, it is answered.
+    forward_for((late, RequestCompiled(table=table)), plan, module, plan.inputs)
+    assert late.report().executed == len(code.given) == 1
+
+
 def test_a_call_that_is_disarmed_answers_no_running_request_either() -> None:
     module, code, plan = Toy(), Code(), plan_of()
     table = table_with(module, call_of(code))
