@@ -34,3 +34,10 @@ def test_what_is_no_workspace_is_refused(tmp_path: Path, name: str) -> None:
 def test_what_is_no_preview_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused, match="names no preview"):
         Place(folder=tmp_path).preview(name)
+
+
+def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "data"):
+        with pytest.raises(Refused, match="is a file"):
+            Place(folder=folder).make()

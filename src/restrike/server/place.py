@@ -63,5 +63,9 @@ class Place:
         try:
             for folder in (self.workspace(DEFAULT_WORKSPACE), self.logs, self.previews):
                 folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise Refused(
+                f"the data folder {self.folder} is a file, or lies in one; give a folder"
+            ) from error
         except OSError as error:
             raise typed(error) from error

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from restrike.server.service import Service
@@ -112,3 +115,21 @@ def test_workspaces_do_not_see_each_other(client: TestClient) -> None:
     assert client.get("/api/assets/photo.png").status_code == 404
     assert client.get("/api/assets/photo.png?workspace=other").content == DATA
     assert client.get("/api/assets?workspace=../default").status_code == 422
+
+
+def test_the_disk_is_waited_for_off_the_event_loop(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+
+    def slow(descriptor: int) -> None:
+        try:
+            asyncio.get_running_loop()
+            threads.append(False)
+        except RuntimeError:
+            threads.append(True)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    assert client.put("/api/assets/a.bin", content=b"x").status_code == 201
+    assert threads
+    assert all(threads)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import contextmanager_in_threadpool
 from starlette.responses import Response
 
 from restrike.server.api.asking import HERE, TheService, Workspace
@@ -84,7 +85,9 @@ async def upload_asset(
     """The body is the file: `curl -T photo.png .../api/assets/photo.png`. Nothing stays of one cut short."""
     limits = service.limits
     try:
-        with _assets(service, workspace).written(name, replace=replace) as file:
+        # Opened and closed off the event loop, for the disk is waited for.
+        written = _assets(service, workspace).written(name, replace=replace)
+        async with contextmanager_in_threadpool(written) as file:
             async for part in chunks(request.receive, request.headers, limits.upload_bytes, limits.pause_s):
                 await anyio.to_thread.run_sync(file.write, part)
     except Disconnected as error:
