@@ -15,6 +15,7 @@ from restrike.server.jobs.queue import Queue
 from restrike.server.worker.attempt import Attempt
 from restrike.server.worker.lines import Orders
 from restrike.server.worker.memory import rss_bytes
+from restrike.server.worker.telling import Telling
 from restrike.server.workers import BUSY, IDLE, Report, WorkerRow, Workers
 
 BEAT_S = 1.0
@@ -92,12 +93,16 @@ class Attendance:
         job = attempt.job
         if self._orders.stopping.is_set() or self._jobs.cancel_requested(job.id, job.attempt):
             attempt.stop()
-        telling = attempt.watching.telling
+        self._note_silence(attempt.watching.telling, attempt.watching.step)
+
+    def _note_silence(self, telling: Telling, step: str | None) -> None:
+        """Tell, once in a while, that nothing was told: which is no fault, but worth a look."""
         silent_s = time.monotonic() - telling.last_s
-        if silent_s >= SILENCE_S:
+        if silent_s < SILENCE_S:
+            self._silences = 0
+        elif silent_s >= SILENCE_S * (self._silences + 1):
             self._silences += 1
-            told = {"step": attempt.watching.step, "silent_s": round(silent_s * self._silences)}
-            telling.tell("stall", told)
+            telling.aside("stall", {"step": step, "silent_s": round(silent_s, 1)})
 
     def _now(self, attempt: Attempt | None) -> WorkerRow:
         report = replace(self._report, rss_bytes=rss_bytes())

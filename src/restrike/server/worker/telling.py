@@ -38,6 +38,10 @@ class Telling:
         """Tell something; returns at once."""
         self.later(lambda: (kind, data))
 
+    def aside(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell something that is no sign of life of the job."""
+        self._waiting.put(lambda: (kind, data))
+
     def later(self, made: Later) -> None:
         """Tell what `made` gives, which is called on the thread that writes."""
         self.last_s = time.monotonic()
