@@ -16,7 +16,7 @@ from restrike.cli import serve
 from restrike.client.client import Client
 from restrike.errors import Refused
 from restrike.server.jobs.model import JobState
-from serving import served, until
+from serving import Server, served, until
 
 
 def test_what_is_missing_is_named_with_its_extra(restrike: Restrike, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +124,6 @@ def test_with_drain_what_runs_comes_to_its_end(tmp_path: Path) -> None:
         assert (found.state, found.attempt) == (JobState.SUCCEEDED, 1)
 
 
-def test_readiness_is_answered_as_soon_as_it_is_said(tmp_path: Path) -> None:
-    with (
-        served(tmp_path / "data", "--devices", "cpu:0") as server,
-        urllib.request.urlopen(f"{server.url}/readyz") as answer,
-    ):
+def test_what_said_that_it_listens_is_ready(server: Server) -> None:
+    with urllib.request.urlopen(f"{server.url}/readyz") as answer:
         assert json.load(answer) == {"status": "ready"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from restrike.server.hosting import Hosting
     from restrike.server.service import Service
 
-NEEDED = ("alembic", "fastapi", "mcp", "multipart", "prometheus_client", "uvicorn")
+NEEDED = ("alembic", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn")
 """What the extra brings, as it is imported."""
 _LOOK_S = 0.05
 _WHERE, _WHO, _MACHINE = "Where", "Who may ask", "Machine"
