@@ -75,7 +75,8 @@ def missing_bytes(repository: str, revision: str | None, files: tuple[str, ...])
         raise Refused("the hub needs an extra: pip install 'restrike[diffusers]'") from error
     try:
         found = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=10)
-    except (HfHubHTTPError, OfflineModeIsEnabled, OSError):
+    # Its bases are the failures of the client that the hub's library speaks with, whichever that is.
+    except (*HfHubHTTPError.__bases__, OfflineModeIsEnabled, OSError):
         return None
     listed = {file.rfilename: file.size or 0 for file in found.siblings or ()}
     wanted = filter_repo_objects(listed, allow_patterns=list(files))
