@@ -109,6 +109,8 @@ def test_a_key_of_idempotency_makes_a_retry_the_same_job(client: OpenAI) -> None
     assert pictures(first) == pictures(second)
     with pytest.raises(openai.ConflictError, match="was used for another job"):
         client.images.generate(**asked | {"prompt": "a four"})
+    with pytest.raises(openai.BadRequestError, match="1 to 200 letters"):
+        client.images.generate(**asked | {"extra_headers": {"Idempotency-Key": "k" * 201}})
 
 
 def test_a_client_that_goes_away_cancels_its_pictures(client: OpenAI, server: Server) -> None:

@@ -5,6 +5,7 @@ The generation goes through the same door as every other job; nothing is checked
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from restrike.server.place import DEFAULT_WORKSPACE
 from restrike.server.service import Service
 from restrike.server.submitting import Terms, Work, submit
 
+_KEY = "idempotency-key"
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
@@ -50,8 +52,11 @@ def workspace_of(request: Request) -> str:
 
 def submitted(service: Service, request: Request, body: Mapping[str, Any]) -> Job:
     """The durable job of a generation; `Idempotency-Key` makes a retry the same job. Raises as `submit`."""
+    key = request.headers.get(_KEY)
+    if key is not None and not re.fullmatch(r"[!-~]{1,200}", key):
+        raise BadField(_KEY, "a key has 1 to 200 letters, digits and signs")
     work = Work(kind=JobKind.GENERATION, body=body, workspace=workspace_of(request))
-    return submit(service, work, Terms(client_id=request.headers.get("idempotency-key")))
+    return submit(service, work, Terms(client_id=key))
 
 
 async def form_of(
