@@ -158,3 +158,9 @@ def test_what_can_be_read_in_two_ways_is_refused(local: TestClient) -> None:
         ({"range": "bytes=" + ",".join(["0-0"] * 9)}, 416),
     ):
         assert local.post("/api/validate", content=b"{}", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("name", ["authorization", "origin", "range", "last-event-id"])
+def test_what_comes_twice_is_refused(local: TestClient, name: str) -> None:
+    twice = [(name, "http://localhost"), (name, "http://evil.example")]
+    assert local.get("/api/jobs", headers=twice).status_code == 400

@@ -21,6 +21,7 @@ _OPEN_FILE = re.compile(r"/page/[a-z]+\.[a-z]+")
 _ADMIN = ("/api/switches", "/api/tokens", "/api/store", "/api/cells", "/api/workspaces")
 _LOOKS = ("/api/plan", "/api/validate")
 _MAX_RANGES = 8
+_ONCE = ("authorization", "origin", "range", "last-event-id")
 _MAX_URL_BYTES = 16 << 10
 _MAX_HEADERS_BYTES = 32 << 10
 HEADERS = (
@@ -106,6 +107,8 @@ def _check_size(scope: Connection) -> None:
 
 def _check_form(headers: Headers) -> None:
     """Refuse what two readers of a request may understand in two ways, and what only costs."""
+    if any(len(headers.getlist(name)) > 1 for name in _ONCE):
+        raise Rejected(400, f"each of these headers comes once: {', '.join(_ONCE)}")
     if "transfer-encoding" in headers and "content-length" in headers:
         raise Rejected(400, "a request has a length or an encoding of transfer, not both")
     if headers.get("transfer-encoding", "chunked").lower() != "chunked":
