@@ -77,13 +77,7 @@ def host(chosen: Hosting) -> FastAPI:
     service = Service(
         place=place,
         database=database,
-        planning=Planning(
-            device=chosen.slots[0].torch_device,
-            precision=chosen.pool.precision,
-            cells=chosen.pool.cells,
-            mint=chosen.pool.mint,
-            allow_code=chosen.pool.allow_code,
-        ),
+        planning=_planning(chosen),
         limits=chosen.limits,
         waking=wake,
         not_ready=readiness.why,
@@ -92,13 +86,7 @@ def host(chosen: Hosting) -> FastAPI:
 
     @asynccontextmanager
     async def workers(app: FastAPI) -> AsyncIterator[None]:
-        async with BlockingPortal() as portal, anyio.create_task_group() as tasks:
-
-            def happened() -> None:
-                portal.start_task_soon(service.news.nudge)
-
-            pool = Pool(place, chosen.slots, chosen.pool, happened)
-            await anyio.to_thread.run_sync(pool.start)
+        async with anyio.create_task_group() as tasks, _working(chosen, service) as pool:
             pools.append(pool)
             tasks.start_soon(readiness.prove)
             tasks.start_soon(_tidy, service, chosen)
@@ -107,10 +95,37 @@ def host(chosen: Hosting) -> FastAPI:
             finally:
                 tasks.cancel_scope.cancel()
                 pools.remove(pool)
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(_stop, pool, chosen.drain)
 
     return create_app(service, chosen.access, (workers,))
+
+
+def _planning(chosen: Hosting) -> Planning:
+    """What the workers are given, for plans."""
+    given = chosen.pool
+    return Planning(
+        device=chosen.slots[0].torch_device,
+        precision=given.precision,
+        cells=given.cells,
+        mint=given.mint,
+        allow_code=given.allow_code,
+    )
+
+
+@asynccontextmanager
+async def _working(chosen: Hosting, service: Service) -> AsyncIterator[Pool]:
+    """The workers, for a block; what they write nudges those who wait for events."""
+    async with BlockingPortal() as portal:
+
+        def happened() -> None:
+            portal.start_task_soon(service.news.nudge)
+
+        pool = Pool(chosen.place, chosen.slots, chosen.pool, happened)
+        await anyio.to_thread.run_sync(pool.start)
+        try:
+            yield pool
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(_stop, pool, chosen.drain)
 
 
 def _stop(pool: Pool, drain: bool) -> None:

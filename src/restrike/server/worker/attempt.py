@@ -6,18 +6,15 @@ What computes is the session; this joins it to the queue. It ends no process.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from restrike.errors import Cancelled, NotFound, RestrikeError, typed
-from restrike.server.generation import NAME, workflow_of
-from restrike.server.jobs.model import Job, JobKind, Outcome
+from restrike.server.bodies import asked_of, source_of
+from restrike.server.jobs.model import Job, Outcome
 from restrike.server.worker.ending import cancelled, failed, succeeded
 from restrike.server.worker.watching import Watching
 from restrike.workflow.runs import Manifest, RunFolder
 from restrike.workflow.session import Asked, Session, Watch
-from restrike.workflow.source import UNNAMED, Source, read_text, read_tree
 
 
 class Attempt:
@@ -63,9 +60,13 @@ class Attempt:
         if earlier is not None and earlier.status == "finished":
             return earlier  # Its worker died after the last step and before it could say so.
         if self.job.run is not None and earlier is not None:
-            return self._session.resume(self.job.run, watch, asked_of(self.job))
+            return self._session.resume(self.job.run, watch, self._asked)
         self._forget()
-        return self._session.run(source_of(self.job), asked_of(self.job), watch)
+        return self._session.run(source_of(self.job.kind, self.job.body), self._asked, watch)
+
+    @property
+    def _asked(self) -> Asked:
+        return asked_of(self.job.kind, self.job.body)
 
     def _check(self) -> None:
         if self._stopped.is_set():
@@ -85,26 +86,3 @@ class Attempt:
         if self.job.run is not None:
             with suppress(NotFound):
                 RunFolder.open(self._session.workspace, self.job.run).delete()
-
-
-def source_of(job: Job) -> Source:
-    """The workflow that a job runs; raises InvalidWorkflow or Refused."""
-    if job.kind is JobKind.GENERATION:
-        return read_tree(workflow_of(job.body), name=NAME)
-    definition, name = job.body["definition"], job.body.get("name") or UNNAMED
-    return (
-        read_text(definition, name=name) if isinstance(definition, str) else read_tree(definition, name=name)
-    )
-
-
-def asked_of(job: Job) -> Asked:
-    """What a job asks beside its workflow."""
-    if job.kind is JobKind.GENERATION:
-        return Asked()
-    body: Mapping[str, Any] = job.body
-    return Asked(
-        values=body.get("values") or {},
-        seed=body.get("seed"),
-        reuse=body.get("reuse", True),
-        rerun=tuple(body.get("rerun") or ()),
-    )
