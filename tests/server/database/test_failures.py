@@ -50,3 +50,18 @@ def small_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Data
 def test_connections_that_are_all_busy_are_a_shortfall(small_pool: Database) -> None:
     with small_pool.read(), pytest.raises(Shortfall, match="busy"), small_pool.read():
         pass
+
+
+def test_nothing_is_accepted_into_a_file_that_was_removed_or_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "server.sqlite"
+    database = Database(sqlite_url(file))
+    database.migrate()
+    with database.write():
+        pass
+    file.rename(tmp_path / "away")
+    with pytest.raises(Crashed, match="was removed"), database.write():
+        pass
+    file.write_bytes((tmp_path / "away").read_bytes())
+    with pytest.raises(Crashed, match="was replaced"), database.write():
+        pass
+    database.close()

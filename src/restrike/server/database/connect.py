@@ -5,6 +5,7 @@ Every write is one transaction that is on the disk when it returns. No rule of t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,7 @@ class Database:
             raise Refused(
                 f"database '{_shown(url)}': {error}; give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
             ) from error
+        self._file: tuple[int, int] | None = None
         self.shown = _shown(url)
         """The address without its password."""
         self.is_sqlite = self._engine.dialect.name == "sqlite"
@@ -88,6 +90,7 @@ class Database:
             self._lock_out_writers(connection)
             try:
                 yield connection
+                self._check_kept()
             except BaseException:
                 connection.rollback()
                 raise
@@ -102,6 +105,22 @@ class Database:
             connection.execute(text("BEGIN IMMEDIATE"))
         else:
             connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _WRITERS})
+
+    def _check_kept(self) -> None:
+        """Refuse to write to a file that has lost its name: nobody would find it again after a restart."""
+        name = self._engine.url.database if self.is_sqlite else None
+        if name is None or name == ":memory:":
+            return
+        try:
+            status = os.stat(name)
+        except OSError as error:
+            raise Crashed(
+                f"database '{self.shown}' was removed; stop the server and bring it back"
+            ) from error
+        found = (status.st_dev, status.st_ino)
+        self._file = self._file or found
+        if found != self._file:
+            raise Crashed(f"database '{self.shown}' was replaced; start the server again")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
