@@ -66,7 +66,10 @@ def test_a_job_is_submitted_waited_for_and_looked_at(told: Restrike) -> None:
     shown = told("jobs").out
     assert name in shown
     assert "succeeded" in shown
-    assert "cpu:0" in told("jobs", name).out
+    assert "a two" in shown
+    one = told("jobs", name).out
+    assert "cpu:0" in one
+    assert "computed in" in one
     assert told("cancel", name).out == f"{name} succeeded\n"
     lines = told("logs", name).out.splitlines()
     assert lines[0].endswith("state       state=queued")
@@ -139,6 +142,7 @@ def test_a_cancelled_job_ends_a_wait_as_cancelled(told: Restrike) -> None:
     assert done.code == 4
     found = json.loads(done.out)
     assert (found["error"]["type"], found["job"]["state"]) == ("Cancelled", "cancelled")
+    assert "computed in" not in told("jobs", name).out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 
 from restrike.cli import verbs
 from restrike.cli.server_options import ServerOptions, client_of
-from restrike.errors import Unknown
+from restrike.errors import Unknown, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +77,7 @@ def _table(found: tuple[Job, ...]) -> RenderableType:
     for job in found:
         table.add_row(
             Text(job.id),
-            Text(job.label),
+            Text(printable(job.title)),
             Text(_standing(job), _COLOURS.get(job.state, "")),
             Text(job.device or ""),
             Text(_when(job.created)),
@@ -90,7 +90,7 @@ def _one(job: Job) -> RenderableType:
     from restrike.cli.tables import Rows
 
     rows = Rows()
-    rows.add_marked(job.id, job.state, _COLOURS.get(job.state, ""), job.label)
+    rows.add_marked(job.id, job.state, _COLOURS.get(job.state, ""), job.title)
     rows.add("created", _when(job.created))
     if job.position is not None:
         rows.add("waits for", f"{job.position} other jobs" if job.position else "a worker")
@@ -105,9 +105,16 @@ def _one(job: Job) -> RenderableType:
         rows.add("step", job.failure.step or "none")
         rows.add("what to do", job.failure.remedy or "nothing is known")
     for step, seconds in (job.record.get("seconds") or {}).items():
-        reused = step in job.record.get("reused", ())
-        rows.add(step, "reused" if reused else f"computed in {seconds:.2f} s")
+        rows.add(step, _came(job, step, seconds))
     return rows.table
+
+
+def _came(job: Job, step: str, seconds: float) -> str:
+    if step in job.record.get("reused", ()):
+        return "reused"
+    if step in job.record.get("computed", ()):
+        return f"computed in {seconds:.2f} s"
+    return "not finished"
 
 
 def _standing(job: Job) -> str:

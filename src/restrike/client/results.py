@@ -32,8 +32,8 @@ class Job:
     """A job as its server tells it. Times are seconds since the epoch.
 
     `position` counts the jobs that wait before a waiting one. `run` names its run folder, `why` says why it
-    went to its device, `record` holds what its worker told: timings, reused steps, versions of weights.
-    `files` are empty in lists of jobs.
+    went to its device, `title` is its prompt or its workflow's name, `record` holds what its worker told:
+    timings, reused steps, versions of weights. `files` are empty in lists of jobs.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Job:
     priority: int
     created: float
     label: str = ""
+    title: str = ""
     position: int | None = None
     started: float | None = None
     ended: float | None = None
