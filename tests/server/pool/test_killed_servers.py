@@ -65,6 +65,9 @@ def _served(house: House) -> Iterator[Served]:
         yield served
     finally:
         served.kill()
+        for pid in served.pids():
+            if _state(pid) == "T":  # Only a test that failed leaves it frozen.
+                os.kill(pid, signal.SIGKILL)
         _gone(served.pids())
 
 
