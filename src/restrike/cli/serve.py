@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NEEDED = ("alembic", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn")
 """What the extra brings, as it is imported."""
 _LOOK_S = 0.05
+_BACKLOG = 1024
 _WHERE, _WHO, _MACHINE = "Where", "Who may ask", "Machine"
 
 Data = Annotated[
@@ -130,7 +131,7 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(options: Options) -> None:
-    """Serve jobs over REST, OpenAI's shapes and MCP; Ctrl-C stops, and the next start goes on."""
+    """Serve jobs over REST, OpenAI's shapes and MCP; a restart goes on."""
     check_extra()
     from restrike.server.hosting import host, listening
 
@@ -184,10 +185,21 @@ def _hosting(options: Options) -> Hosting:
 def _listener(host: str, port: int) -> socket.socket:
     """The socket, had before anything is started; raises Refused when it cannot be."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, _, _, _, address = found[0]
+        # The protocol by its number, not 0: only then asyncio sends each part of an answer at once, where it
+        # would else wait 40 ms for the reader's acknowledgement of the part before.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
+        raise Refused(f"--host {host}: {error.strerror or error}; give another") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
         raise Refused(f"--host {host} --port {port}: {error.strerror or error}; give another") from error
+    return listener
 
 
 def _run(config: uvicorn.Config, listener: socket.socket, service: Service) -> None:
