@@ -117,7 +117,7 @@ def register(app: typer.Typer) -> None:
 
 
 def submit(options: Options) -> None:
-    """Submit a job to a server and print its id; -o waits for it and downloads its files."""
+    """Submit a job to a server and print its id; -o gets its files."""
     from restrike.cli.wait import finish, told
 
     client = client_of(options, workspace=options.workspace)
