@@ -48,9 +48,7 @@ def test_cells_that_are_required_and_not_there_are_refused_with_the_remedy(restr
         (("--cells", "off", "--mint", "background"), "cells off forbids that"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused(
-    restrike: Restrike, options: tuple[str, ...], line: str
-) -> None:
+def test_what_cannot_be_asked_for_is_refused(restrike: Restrike, options: tuple[str, ...], line: str) -> None:
     Path("seven.yaml").write_text("steps: {one: {generate: digits, arguments: {prompt: a seven}}}\n")
     for verb in (SEVEN, ("run", "seven.yaml")):
         outcome = restrike(*verb, *options)

@@ -13,8 +13,8 @@ from restrike.cli.job import Job, prepare
 from restrike.cli.options import Options
 from restrike.cli.screen import LiveScreen, PlainScreen, can_preview, screen_for
 from restrike.engine.engine import Engine
-from restrike.engine.requests import StreamOptions
 from restrike.engine.events import Noticed
+from restrike.engine.requests import StreamOptions
 
 
 @pytest.fixture

@@ -73,10 +73,12 @@ def missing_bytes(repository: str, revision: str | None, files: tuple[str, ...])
         from huggingface_hub.utils import filter_repo_objects
     except ImportError as error:
         raise Refused("the hub needs an extra: pip install 'restrike[diffusers]'") from error
+    # Its bases are the failures of the client that the hub's library speaks with, whichever that is.
+    client = tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
+    unanswered: tuple[type[Exception], ...] = (*client, OfflineModeIsEnabled, OSError)
     try:
         found = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=10)
-    # Its bases are the failures of the client that the hub's library speaks with, whichever that is.
-    except (*HfHubHTTPError.__bases__, OfflineModeIsEnabled, OSError):
+    except unanswered:
         return None
     listed = {file.rfilename: file.size or 0 for file in found.siblings or ()}
     wanted = filter_repo_objects(listed, allow_patterns=list(files))
