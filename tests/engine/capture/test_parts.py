@@ -228,3 +228,7 @@ def test_a_slow_step_is_judged_by_its_first_pair_and_a_look_counts() -> None:
 def test_a_measurement_that_wavers_is_not_steady() -> None:
     assert Measurement(pairs=(pair(2, 1), pair(2, 1), pair(2, 1), pair(1, 2))).is_steady
     assert not Measurement(pairs=(pair(2, 1), pair(2, 1), pair(1, 2))).is_steady
+    assert str(Measurement(pairs=(pair(2, 1), pair(2, 1), pair(1, 2)))).endswith(
+        "3 pairs, slower in 1 of them"
+    )
+    assert str(Measurement(pairs=(pair(2, 1),))).endswith("1 pairs")

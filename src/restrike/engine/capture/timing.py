@@ -40,12 +40,17 @@ class Measurement:
     @property
     def is_steady(self) -> bool:
         """Whether no more than a quarter of the pairs saw the replay slower."""
-        return 4 * sum(pair.speedup < 1 for pair in self.pairs) <= len(self.pairs)
+        return 4 * self._slower <= len(self.pairs)
+
+    @property
+    def _slower(self) -> int:
+        return sum(pair.speedup < 1 for pair in self.pairs)
 
     def __str__(self) -> str:
         eager = median(pair.eager_s for pair in self.pairs) * 1e3
         replay = median(pair.replay_s for pair in self.pairs) * 1e3
-        return f"replay {replay:.2f} ms, eager {eager:.2f} ms, {self.speedup:.2f}x in {len(self.pairs)} pairs"
+        told = f"replay {replay:.2f} ms, eager {eager:.2f} ms, {self.speedup:.2f}x in {len(self.pairs)} pairs"
+        return told if self.is_steady else f"{told}, slower in {self._slower} of them"
 
 
 def measured(
