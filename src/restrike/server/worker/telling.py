@@ -18,6 +18,7 @@ from restrike.server.jobs.queue import Queue
 Told = tuple[str, Mapping[str, Any]]
 Later = Callable[[], Told]
 """Makes an event when its turn comes, off the job's thread."""
+_GATHER_S = 0.03
 _TRIES = 4
 _PAUSE_S = 1.0
 
@@ -31,6 +32,7 @@ class Telling:
         self._failure: RestrikeError | None = None
         self.last_s = time.monotonic()
         """When something was told last, for whoever looks out for silence."""
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telling", daemon=True)
         self._thread.start()
 
@@ -49,6 +51,7 @@ class Telling:
 
     def close(self) -> None:
         """Return when all was written; raises what kept it from being."""
+        self._closing.set()
         self._waiting.put(None)
         self._thread.join()
         if self._failure is not None:
@@ -62,6 +65,8 @@ class Telling:
                 batch.append(self._waiting.get())
             ended = batch[-1] is None
             self._write([made() for made in batch if made is not None])
+            # Fast steps are told a few at once: a writer that never pauses keeps SQLite from all others.
+            self._closing.wait(_GATHER_S)
 
     def _write(self, happened: list[Told]) -> None:
         if not happened:
