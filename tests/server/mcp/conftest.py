@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp import Client
-from tests.server.mcp.agent import Agent
 
+from server.mcp.agent import Agent
 from serving import Server
 
 

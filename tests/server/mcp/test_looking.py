@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from tests.server.mcp.agent import Agent
 
+from server.mcp.agent import Agent
 from serving import Server
 
 SMALL_BYTES = 8 << 10

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.server.mcp.agent import Agent
 
 from restrike.errors import Refused
 from restrike.media import Mp4, encode
 from restrike.server.mcp.excerpts import picture_within, sound_within, strip_within, text_within
+from server.mcp.agent import Agent
 
 
 def noise_THWC(count: int, side_px: int) -> np.ndarray:

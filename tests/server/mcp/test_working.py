@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.server.mcp.agent import Agent
 
+from server.mcp.agent import Agent
 from serving import Server, until
 
 LONG: dict[str, Any] = {"steps": 1000, "n": 10}

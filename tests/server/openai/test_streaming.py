@@ -8,8 +8,8 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
-from tests.server.openai.test_images import get
 
+from server.openai.test_images import get
 from serving import Server, until
 
 

@@ -13,10 +13,10 @@ import openai
 import pytest
 from openai import OpenAI
 from openai.types import Video
-from tests.server.openai.test_images import get
 
 from restrike.media.containers import Mp4
 from restrike.media.video_reading import decode_video
+from server.openai.test_images import get
 from serving import Server, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:The Sora API:DeprecationWarning")

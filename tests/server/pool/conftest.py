@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.pool.house import House
+
+from server.pool.house import House
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.server.pool.house import PERILS
-
 from restrike.server.database.connect import Database
 from restrike.server.devices import slots_of
 from restrike.server.place import Place
 from restrike.server.pool import Pool, PoolOptions
+from server.pool.house import PERILS
 
 
 def main(data: str, devices: str) -> None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.server.pool.house import PERILS, House, digit, flow, peril
 
 from restrike.server.jobs.model import Job, JobState
 from restrike.server.pool import PoolOptions
 from restrike.server.worker.exits import Cause
+from server.pool.house import PERILS, House, digit, flow, peril
 
 LONG = 1000
 """Denoising steps of a job that is cancelled long before it could end."""

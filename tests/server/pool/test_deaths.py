@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.server.pool.house import PERILS, House, digit, flow, peril
 
 from restrike.errors import Crashed
 from restrike.server.jobs.model import JobState
 from restrike.server.jobs.queue import KILLS_LIMIT
 from restrike.server.pool import PoolOptions
 from restrike.server.worker.exits import Cause
+from server.pool.house import PERILS, House, digit, flow, peril
 
 Make = Callable[..., House]
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.server.pool.house import House, digit, flow, peril
 
 from restrike.server.jobs.model import JobState
+from server.pool.house import House, digit, flow, peril
 
 
 def test_a_generation_becomes_a_run_with_events_and_a_record(pair: House) -> None:

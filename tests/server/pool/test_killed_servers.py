@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.server.pool.house import WAIT_S, House, digit, flow, peril
 
 from restrike.server.jobs.model import Job, JobState, Outcome
 from restrike.server.jobs.queue import KILLS_LIMIT
 from restrike.store.owner import Owner
+from server.pool.house import WAIT_S, House, digit, flow, peril
 
 Make = Callable[..., House]
-ROOT = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[2]
 
 
 @dataclass
@@ -35,8 +35,8 @@ class Served:
 
     def begin(self) -> None:
         """Start a server."""
-        command = [sys.executable, "-m", "tests.server.pool.serving", str(self.house.folder)]
-        self.process = subprocess.Popen([*command, self.house.devices], cwd=ROOT)
+        command = [sys.executable, "-m", "server.pool.serving", str(self.house.folder)]
+        self.process = subprocess.Popen([*command, self.house.devices], cwd=TESTS)
 
     def kill(self) -> None:
         """Kill the server, and nothing else."""

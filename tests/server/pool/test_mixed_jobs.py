@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.pool.house import House, digit, flow
 
 from restrike.server.jobs.model import Job, JobState
 from restrike.workflow.api import open_session
 from restrike.workflow.session import Asked
 from restrike.workflow.source import read_tree
+from server.pool.house import House, digit, flow
 
 FLAT_BYTES = 256 << 20
 """What a worker's resident bytes may grow by from the first quarter of the jobs to the end."""
@@ -113,7 +113,7 @@ def test_mixed_jobs_equal_a_session_without_a_server(pair: House, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_thousand_mixed_jobs_of_three_cards_equal_the_command_lines(pair: House, tmp_path: Path) -> None:
-    from tests.models.wan import tiny
+    from models.wan import tiny
 
     kinds = _kinds(str(tiny.write(tmp_path / "wan")))
     expected = [_by_command_line(kind, tmp_path / f"cli{at}") for at, kind in enumerate(kinds)]

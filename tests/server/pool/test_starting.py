@@ -8,10 +8,9 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.server.pool.house import House
-
 from restrike.server.jobs.model import JobState
 from restrike.server.pool import backoff_s
+from server.pool.house import House
 
 
 def test_pauses_grow_to_their_limit_and_no_further() -> None:

@@ -121,7 +121,7 @@ def members(file: BinaryIO, opened: Opened, manifest: Manifest) -> Iterator[tupl
     for member in manifest.members:
         name, data = layout.next_member(file, limit_bytes)
         digest = bytes_digest(data)
-        if (name, digest) != (member.name, member.digest):
+        if (name, digest, len(data)) != (member.name, member.digest, member.size_bytes):
             swapped = name in names and digest in digests
             reason = CellRefusal.SWAPPED_MEMBERS if swapped else CellRefusal.FLIPPED_BYTES
             raise CellRefused(reason, f"'{member.name}' is not what was sealed under this name")
