@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restrike.cli import verbs
+from restrike.cli.workflow_options import MintMissing, UseCells
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,12 +74,8 @@ class RunOptions:
         str | None,
         typer.Option(metavar="DTYPE", help="float32, bfloat16 or float16; the card's if left out."),
     ] = None
-    cells: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Use compiled calls: auto, require or off.")
-    ] = None
-    mint: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Compile what is missing meanwhile: background.")
-    ] = None
+    cells: UseCells = None
+    mint: MintMissing = None
     json: Json = False
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from restrike.cli import verbs
-from restrike.cli.workflow_options import WorkflowOptions
+from restrike.cli.workflow_options import MintMissing, UseCells, WorkflowOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +40,8 @@ class Options(WorkflowOptions):
     capture: Annotated[
         str, typer.Option(metavar="MODE", help="Replay steps as graphs: auto, off, tape, cuda.")
     ] = "auto"
-    cells: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Use compiled calls: auto, require or off.")
-    ] = None
-    mint: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Compile what is missing meanwhile: background.")
-    ] = None
+    cells: UseCells = None
+    mint: MintMissing = None
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, the manifest.")] = False
 
 

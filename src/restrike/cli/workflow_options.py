@@ -14,6 +14,13 @@ from restrike.settings import settings
 if TYPE_CHECKING:
     from restrike.workflow.source import Source
 
+UseCells = Annotated[
+    str | None, typer.Option(metavar="MODE", help="Use compiled calls: auto, require or off.")
+]
+MintMissing = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="Compile what is missing meanwhile: background.")
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOptions:
