@@ -76,6 +76,22 @@ def test_events_that_come_twice_are_told_once() -> None:
         assert numbers(url) == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_all_jobs_are_followed_from_where_the_first_stream_began() -> None:
+    head = _head(200, "text/event-stream")
+    with answering(
+        lambda lines: head + b"retry: 1000\nid: 4\n: hello\n\n",  # breaks before any event
+        lambda lines: stream(lines, count=9),
+    ) as (url, asked):
+        following = Following(Wire(url), None, None)
+        found = []
+        for event in following:
+            found.append(event.sequence)
+            if event.sequence == 7:
+                break
+    assert found == [5, 6, 7]
+    assert ["Last-Event-ID: 4" in text for text in asked] == [False, True]
+
+
 def test_an_answer_that_is_a_failure_is_raised() -> None:
     problem = json.dumps({"class": "not-found", "detail": "no job 'j'"}).encode()
     with (
@@ -122,3 +138,5 @@ def test_what_is_no_server_of_ours_is_a_crash() -> None:
 def test_messages_are_read_as_the_standard_says() -> None:
     lines = ["event: end", "data: one", "data:  two", "", ": comment", "", "data", "", "data: cut"]
     assert [(found.kind, found.data) for found in messages(lines)] == [("end", "one\n two"), ("message", "")]
+    numbered = ["id: 4", "", "data: one", "", "id: 5", "data: two", "", "id: 6"]
+    assert [(found.data, found.id) for found in messages(numbered)] == [("", "4"), ("one", "4"), ("two", "5")]

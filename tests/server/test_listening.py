@@ -240,3 +240,81 @@ def test_going_away_cancels_nothing(server: Listening) -> None:
     lines(server, f"/api/jobs/{job}/events", stop=1)
     assert server.service.queue.job(job).state is JobState.QUEUED
     server.service.queue.cancel(job)
+
+
+def begun(server: Listening, *, stop: int = 0) -> tuple[int, list[int]]:
+    """Where a stream of all jobs begins, and the numbers of the first events that it tells."""
+    found: list[int] = []
+    with (
+        httpx.Client(timeout=10) as client,
+        client.stream("GET", f"{server.url}/api/events") as answer,
+    ):
+        for line in answer.iter_lines():
+            if line.startswith("id: "):
+                found.append(int(line.removeprefix("id: ")))
+            if len(found) > stop:
+                break
+    return found[0], found[1:]
+
+
+@contextmanager
+def chattering(server: Listening, job: str) -> Iterator[None]:
+    """Something happens to a job all the time."""
+    over = threading.Event()
+
+    def chatter() -> None:
+        while not over.wait(0.001):
+            server.service.queue.tell(job, "notice", {"text": "x"})
+
+    thread = threading.Thread(target=chatter)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_stream_of_all_jobs_says_where_it_begins_and_misses_nothing_after(server: Listening) -> None:
+    job = submitted(server, 5)
+    with chattering(server, job):
+        for _ in range(10):
+            start, told = begun(server, stop=3)
+            assert told == [start + 1, start + 2, start + 3]
+    # Cut off before the first event, and back after some.
+    start, _ = begun(server)
+    for number in range(3):
+        server.service.queue.tell(job, "notice", {"number": number})
+    back = lines(server, "/api/events", stop=3, **{"Last-Event-ID": str(start)})
+    assert [each["data"] for each in back] == [{"number": number} for number in range(3)]
+    # Control: one that begins anew has missed them, and says so by its number.
+    assert begun(server)[0] == start + 3
+    server.service.queue.cancel(job)
+
+
+def test_no_more_readers_come_in_than_there_may_be(
+    server: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "STREAMS", 5)
+    ready, over = threading.Barrier(20), threading.Event()
+    statuses: list[int] = []
+
+    def read() -> None:
+        ready.wait()
+        with httpx.Client(timeout=10) as client, client.stream("GET", f"{server.url}/api/events") as answer:
+            statuses.append(answer.status_code)
+            over.wait(10)
+
+    threads = [threading.Thread(target=read) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + 10
+    while len(statuses) < 20 and time.monotonic() < end:
+        time.sleep(0.01)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] * 5 + [507] * 15
+    while server.service.news.streams and time.monotonic() < end:
+        time.sleep(0.01)
+    assert begun(server)  # There is room again.

@@ -20,7 +20,8 @@ _PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0)
 class Following:
     """The events of one job, to its end, or of all jobs, without end; those after the number `after`.
 
-    Without a number, a job's come from its first one, and those of all jobs from now on.
+    Without a number, a job's come from its first one, and those of all jobs from the newest that there is
+    when the server is first asked.
 
     A connection that breaks is made anew, with the number of the last event seen, so none is lost and none
     comes twice. `close` ends it from any thread.
@@ -81,7 +82,9 @@ class Following:
                 return
             for message in messages(answer.lines()):
                 event = _event(message)
-                if event is not None and event.sequence > (self._seen or 0):
+                if event is None:
+                    self._seen = _number(message) if self._seen is None else self._seen
+                elif event.sequence > (self._seen or 0):
                     self._seen = event.sequence
                     yield event
 
@@ -93,7 +96,12 @@ class Following:
 
 
 def _event(message: Message) -> JobEvent | None:
-    """The event of a message; None for one that only says that the stream ends."""
-    if message.kind != "message":
+    """The event of a message; None for one that only says where the stream begins, or that it ends."""
+    if message.kind != "message" or not message.data:
         return None
     return event_of(json.loads(message.data))
+
+
+def _number(message: Message) -> int | None:
+    """The number of an event that a stream begins after."""
+    return int(message.id) if message.id is not None and message.id.isdecimal() else None

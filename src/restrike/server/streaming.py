@@ -110,8 +110,11 @@ class Follow:
         return self.job is not None and self.history.has_ended(self.job)
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """The events as a browser's EventSource reads them."""
-        yield b"retry: 1000\n: restrike\n\n"
+        """The events as a browser's EventSource reads them.
+
+        The number that they begin after comes first: whoever is cut off before any event goes on from there.
+        """
+        yield f"retry: 1000\nid: {self.after}\n: restrike\n\n".encode()
         async for event in self.events():
             yield b": still here\n\n" if event is None else _frame(event_view(event, self.shown))
         yield b"event: end\ndata: {}\n\n"
@@ -138,17 +141,22 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, follow: Follow) -> None:
-        if follow.news.streams >= STREAMS:
-            raise Shortfall(
-                f"{STREAMS} streams of events are open, which is all that there are; ask again later"
-            )
         self._follow = follow
         self.status_code = 200
         self.background = None
         self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one reader until it or its job is done."""
+        """Serve one reader until it or its job is done.
+
+        Raises:
+            Shortfall: as many readers as there may be are here; nothing was answered yet.
+        """
+        # Looked at and counted on the event loop without a pause between: no two readers get one place.
+        if self._follow.news.streams >= STREAMS:
+            raise Shortfall(
+                f"{STREAMS} streams of events are open, which is all that there are; ask again later"
+            )
         self._follow.news.streams += 1
         try:
             async with anyio.create_task_group() as group:

@@ -123,7 +123,11 @@ def follow_job(job: str, service: TheService, after: After = None, last: LastId 
 
 @router.get("/events", summary="Follow all jobs", responses={200: {"content": {"text/event-stream": {}}}})
 def follow_all(service: TheService, after: After = None, last: LastId = None) -> Response:
-    """Server-sent events from now on, or after `Last-Event-ID`."""
+    """Server-sent events after `Last-Event-ID`, or after the newest one there is when this is asked.
+
+    The stream tells that number first, as an `id` without data: all that happens after it is told, also to a
+    reader that is cut off before the first event and comes back with it.
+    """
     start = _after(after, last)
     return _stream(service, None, service.history.last_sequence() if start is None else start)
 
