@@ -53,6 +53,8 @@ def execute(
 
 def _answered(memory: ExtensionMemory) -> Break | None:
     """That an extension may answer in place of the model; a graph would answer without asking it."""
+    if not memory.extensions:
+        return None
     altered = altering(memory.extensions)
     if altered:
         return Break(kind="step cache", detail=altered[0])

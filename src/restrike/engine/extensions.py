@@ -136,6 +136,8 @@ class ExtensionMemory:
 
     def enough(self, plan: StepPlan, outputs: Tensors) -> bool:
         """Whether an ender ends the picture after this step: never before half of the steps are done."""
+        if not self.extensions:
+            return False
         done = plan.index + 1
         enders = [each for each in self.extensions if isinstance(each, Ender)]
         asked = [each.enough(self._memory(each), plan, outputs) for each in enders]

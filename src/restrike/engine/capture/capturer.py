@@ -62,7 +62,7 @@ class Capturer:
         share: Share | None = None,
     ) -> None:
         self.backend = backend
-        self.absent = absent
+        self.absent = Break(kind=absent)
         """Why there is no backend, when there is none."""
         self.named = named
         """Whether the user asked for this backend by name, and so wants to hear when it did not engage."""
@@ -103,7 +103,7 @@ class Capturer:
     def run(self, scope: tuple[str, ...], plan: StepPlan, module: object, step: Step) -> Stepped:
         """Execute a planned step: by a replay when there is an armed graph for it, else eagerly."""
         if self.backend is None:
-            return self._eagerly(plan, step, Break(kind=self.absent))
+            return self._eagerly(plan, step, self.absent)
         reason = _unsuitable(plan, module, self.backend)
         if reason is not None:
             return self._eagerly(plan, step, reason)

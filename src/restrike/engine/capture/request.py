@@ -31,7 +31,7 @@ class RequestCapture:
     def check(self) -> None:
         """Raise Refused when the loop must be captured and nothing here could."""
         if self.capturer.backend is None:
-            self._demand(Break(kind=self.capturer.absent))
+            self._demand(self.capturer.absent)
 
     def run(
         self, plan: StepPlan, module: Any, step: Step, answered: Break | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from restrike.cards.card import LoopSpec
 from restrike.cards.request import Arguments
@@ -21,8 +22,7 @@ _FORMS = 256
 """So many forms of requests are remembered of a card; beyond, the first measured is forgotten."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Form:
+class Form(NamedTuple):  # tuples, for they are built and looked up at every step
     """What requests of a like need of memory have in common; sizes in pixels and frames."""
 
     loop: str
@@ -37,8 +37,7 @@ def form_of(spec: LoopSpec, arguments: Arguments) -> Form:
     return Form(loop=spec.name, width=asked.width, height=asked.height, frames=asked.frames)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(NamedTuple):
     """A kind of work; `shapes` is all that decides what a step allocates, `batch` how many it computes."""
 
     name: str
@@ -52,7 +51,7 @@ def step_phase(form: Form, plan: StepPlan) -> Phase:
     shapes = tuple([(name, value.shape, value.dtype) for name, value in plan.inputs.items()])
     latent = plan.inputs.get("latent")
     batch = 1 if latent is None else latent.shape[0]
-    return Phase(name=STEP, form=form, shapes=(plan.structure, shapes), batch=batch)
+    return Phase(STEP, form, (plan.structure, shapes), batch)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,15 +36,25 @@ class Asleep(Refused):
 
 @dataclass(kw_only=True)
 class Usage:
-    """Which components were used, and the most bytes of them that were in use at once."""
+    """Which components were used."""
 
     parts: set[Part] = field(default_factory=set)
+
+    def note(self, part: Part, turn: Turn) -> None:
+        """Take note of a component that was brought and pinned."""
+        self.parts.add(part)
+
+
+@dataclass(kw_only=True)
+class MeasuredUsage(Usage):
+    """Which components were used, and the most bytes of them that were in use at once."""
+
     most_bytes: int = 0
 
     def note(self, part: Part, turn: Turn) -> None:
         """Take note of a component that was brought and pinned."""
         self.parts.add(part)
-        self.most_bytes = max(self.most_bytes, sum(each.size_bytes for each in turn.pinned))
+        self.most_bytes = max(self.most_bytes, _bytes_of(turn.pinned))
 
 
 def residency_on(device: torch.device, limit_bytes: int | None = None) -> Residency:
@@ -121,13 +131,19 @@ class Residency:
         self._make_room(size_bytes, what, "room for activations")
         return self.budget.claim(what, size_bytes)
 
-    def watch(self, aside: Callable[[], Any] = nullcontext) -> Usage:
-        """Note what is used of components from now on, beginning with what is pinned; under the turn.
+    def watch(self) -> Usage:
+        """Note what is used of components from now on, beginning with what is pinned; under the turn."""
+        usage = Usage(parts=self.turn.pinned)
+        self._usage, self._aside = usage, nullcontext
+        return usage
+
+    def measure(self, aside: Callable[[], Any]) -> MeasuredUsage:
+        """As `watch`, and the bytes too.
 
         `aside` is entered around whatever is loaded meanwhile, so that nobody takes it for activations.
         """
         pinned = self.turn.pinned
-        usage = Usage(parts=pinned, most_bytes=sum(part.size_bytes for part in pinned))
+        usage = MeasuredUsage(parts=pinned, most_bytes=_bytes_of(pinned))
         self._usage, self._aside = usage, aside
         return usage
 
@@ -325,3 +341,7 @@ class Residency:
         beside = f" beside what is in use ({'; '.join(used)})" if used else ""
         lacking = f"no room on {self.device} for {what}: it needs {shown(size_bytes)}"
         return Shortfall(f"{lacking}, and {shown(free)} of {limit} are free{beside}; {REMEDY}")
+
+
+def _bytes_of(parts: Iterable[Part]) -> int:
+    return sum(part.size_bytes for part in parts)

@@ -42,4 +42,4 @@ class Turn:
     @property
     def pinned(self) -> set[Part]:
         """What the holder of the lock uses at once."""
-        return set[Part]().union(*self._frames)
+        return set().union(*self._frames)

@@ -6,7 +6,7 @@ It runs nothing itself; whoever has the device's turn does, inside the context.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
 from restrike.engine.memory.meters import metered
@@ -28,7 +28,7 @@ def working(residency: Residency, peaks: Peaks, phase: Phase) -> AbstractContext
 @contextmanager
 def _measured(residency: Residency, peaks: Peaks, phase: Phase) -> Iterator[None]:
     with residency.turn, metered(residency.device) as meter:
-        usage = residency.watch(meter.aside)
+        usage = residency.measure(meter.aside)
         try:
             yield
         finally:
@@ -55,10 +55,9 @@ class _Known:
         try:
             if sum(part.size_bytes for part in need.used) <= need.components_bytes:
                 residency.keep(need.used)
-            with ExitStack() as taken:
-                taken.callback(residency.room(self._what, need.activations_bytes).release)
-                self._usage = residency.watch()
-                self._room = taken.pop_all()
+            self._usage = residency.watch()
+            # The last that can fail, so that there is nothing to give back when it does.
+            self._room = residency.room(self._what, need.activations_bytes)
         except BaseException:
             turn.__exit__(None, None, None)
             raise
@@ -67,7 +66,7 @@ class _Known:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._room.close()
+            self._room.release()
             if not self._usage.parts <= self._need.used:
                 # It took another way this time: what was measured is not all that it can need.
                 self._peaks.forget(self._phase)

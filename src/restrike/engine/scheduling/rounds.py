@@ -26,6 +26,8 @@ from restrike.errors import RestrikeError
 
 Happened = tuple[Hashable, Event]
 """An event, under the name that its request was added by."""
+BOUNDARIES = (StepReady, Between, Ask)
+"""Where a request stands still until it is decided about."""
 POLL_S = 0.1
 """How soon a waiting request sees that it was cancelled."""
 
@@ -186,7 +188,7 @@ class Rounds:
         """Resume a request and pass on its events until it has to be decided about again, or ends."""
         try:
             stop = resume(member.steps)
-            while not isinstance(stop, StepReady | Between | Ask):
+            while not isinstance(stop, BOUNDARIES):
                 if isinstance(stop, TERMINAL):
                     # Whoever is told of the end finds all that it held free.
                     self._drop(member)
