@@ -217,3 +217,16 @@ def test_numbers_for_prometheus(client: TestClient) -> None:
     text = client.get("/metrics").text
     assert 'restrike_jobs{state="queued"} 1.0' in text
     assert 'route="/api/jobs"' in text
+
+
+def test_the_words_of_a_client_come_back_as_they_were(client: TestClient, service: Service) -> None:
+    prompt = f"seven, as in {service.place.folder}/seven.png"
+    job = client.post("/api/jobs", json={"generation": {"card": "digits", "prompt": prompt}}).json()
+    assert job["title"] == prompt
+    assert client.get("/api/jobs").json()["jobs"][0]["title"] == prompt
+    assert client.get(f"/api/jobs/{job['id']}/body").json()["prompt"] == prompt
+    # Control: what the server says of its folder is told by its word.
+    problem = client.post(
+        "/api/jobs", json={"generation": {"card": str(service.place.folder), "prompt": "x"}}
+    )
+    assert str(service.place.folder) not in problem.text

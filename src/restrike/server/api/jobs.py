@@ -52,7 +52,7 @@ def list_jobs(
     """Those of one workspace. `next` leads to the ones before them."""
     found = service.history.jobs(state=state, workspace=workspace, before=_place(before), limit=limit)
     more = f"{found[-1].created!r}:{found[-1].id}" if len(found) == limit else None
-    return service.shown({"jobs": [job_view(job) for job in found], "next": more})
+    return {"jobs": [_shown(service, job_view(job)) for job in found], "next": service.shown(more)}
 
 
 @router.get("/jobs/{job}", summary="Look at one job")
@@ -142,7 +142,12 @@ def detail(service: Service, job: Job) -> dict[str, Any]:
         "events": f"/api/jobs/{job.id}/events",
         "cancel": f"/api/jobs/{job.id}/cancel",
     }
-    return service.shown(view)
+    return _shown(service, view)
+
+
+def _shown(service: Service, view: dict[str, Any]) -> dict[str, Any]:
+    """A job as an answer may have it; its title is its client's own words."""
+    return {**service.shown(view), "title": view["title"]}
 
 
 def _files(service: Service, job: Job) -> list[dict[str, Any]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import site
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+# A folder is one only where its name begins and ends there: `/tmp` is no part of `/tmpfoo` or `/a/tmp`.
+_BEFORE, _AFTER = r"(?<![\w.-])", r"(?![\w-]|\.\w)"
 
 
 class Redaction:
@@ -21,17 +25,15 @@ class Redaction:
         named += [(path, "temporary") for path in _spellings(Path(tempfile.gettempdir()))]
         for folder in {*site.getsitepackages(), sys.prefix, sys.base_prefix, str(_PACKAGE)}:
             named += [(path, "python") for path in _spellings(Path(folder))]
+        # Of two words for one folder the first that was given stands.
+        self._words = {path: word for path, word in reversed(named) if len(path) > 1}
         # A longer one first: the data folder may lie in the home folder.
-        self._named = sorted(
-            ((path, word) for path, word in named if len(path) > 1), key=lambda n: -len(n[0])
-        )
+        paths = sorted(self._words, key=len, reverse=True)
+        self._folder = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, paths))}){_AFTER}")
 
     def text(self, text: str) -> str:
         """The text without the folders."""
-        for path, word in self._named:
-            if path in text:
-                text = text.replace(path, word)
-        return text
+        return self._folder.sub(lambda found: self._words[found[0]], text)
 
     def shown(self, tree: Any) -> Any:
         """Plain values without the folders."""
