@@ -43,6 +43,8 @@ def test_others_are_not_let_in_without_a_token(restrike: Restrike, tmp_path: Pat
         (("--workspace", "../up"), "is no workspace"),
         (("--database", "mysql://x/y"), "database"),
         (("--capture", "sometimes"), "sometimes"),
+        (("--allow-code", "none.py"), "none.py"),
+        (("--allow-code", __file__), "registers no task"),
     ],
 )
 def test_a_fault_is_told_before_anything_starts(

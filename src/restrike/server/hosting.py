@@ -21,8 +21,8 @@ from restrike.server.database.connect import Database
 from restrike.server.devices import Slot
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
-from restrike.server.place import Place
-from restrike.server.pool import Pool, PoolOptions
+from restrike.server.place import DEFAULT_WORKSPACE, Place
+from restrike.server.pool import Pool, PoolOptions, Seat
 from restrike.server.readiness import Readiness
 from restrike.server.security.access import Access
 from restrike.server.security.limits import Limits
@@ -59,7 +59,8 @@ def host(chosen: Hosting) -> FastAPI:
     """The application of a server with its workers; they start and end with it.
 
     Raises:
-        Refused: the data folder or the database cannot be used, or others could come in without a token.
+        Refused, NotFound: the data folder, the database or a file of tasks cannot be used, or others could
+            come in without a token.
     """
     place = chosen.place
     place.make()
@@ -67,12 +68,16 @@ def host(chosen: Hosting) -> FastAPI:
         place.workspace(name).mkdir(parents=True, exist_ok=True)
     database = Database(place.database_url)
     database.migrate()
-    readiness = Readiness(Queue(database), Switches(database))
     pools: list[Pool] = []
 
     def wake() -> None:
         for pool in pools:
             pool.look()
+
+    def seats() -> tuple[Seat, ...]:
+        return tuple(seat for pool in pools for seat in pool.seats())
+
+    readiness = Readiness(Queue(database), Switches(database), seats)
 
     service = Service(
         place=place,
@@ -83,6 +88,7 @@ def host(chosen: Hosting) -> FastAPI:
         not_ready=readiness.why,
     )
     chosen.access.check(service.tokens)
+    service.session(DEFAULT_WORKSPACE, trusted=True)  # what workers are given is sound, or refused now
 
     @asynccontextmanager
     async def workers(app: FastAPI) -> AsyncIterator[None]:
