@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from restrike import errors
-from restrike.errors import RULES, Conflict, Crashed, Finding, Refused, RestrikeError, Shortfall
+from restrike.errors import RULES, Crashed, Finding, Refused, RestrikeError, Shortfall
+from restrike.workflow.agreement import PlanChanged
 
 if TYPE_CHECKING:
     from restrike.workflow.plan import Plan
@@ -19,14 +20,6 @@ _BY_STATUS: dict[int, type[RestrikeError]] = {
     **{rule.http_status: kind for kind, rule in RULES.items()},
     **dict.fromkeys((429, 503, 504), Shortfall),
 }
-
-
-class PlanChanged(Conflict):
-    """What would run is not what was agreed to; `plan` is what would run now."""
-
-    def __init__(self, message: str, plan: Plan) -> None:
-        super().__init__(message)
-        self.plan = plan
 
 
 def failure_of(status: int, body: bytes) -> RestrikeError:

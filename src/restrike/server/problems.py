@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from restrike.errors import Cancelled, Conflict, Crashed, NotFound, RestrikeError, Shortfall, rule_of
 from restrike.errors import Refused as _Refused
-from restrike.workflow.plan import Plan
+from restrike.workflow.agreement import PlanChanged
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -24,16 +24,6 @@ class Rejected(_Refused):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-class PlanChanged(Conflict):
-    """What would run is not what was agreed to; `plan` is what would run now."""
-
-    def __init__(self, plan: Plan, agreed: str) -> None:
-        super().__init__(
-            f"the plan is not {agreed[:12]} any more; look at the new one, and submit again to accept it"
-        )
-        self.plan = plan
 
 
 _NAMES: Mapping[type[RestrikeError], str] = {

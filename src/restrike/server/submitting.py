@@ -19,8 +19,8 @@ from restrike.server.generation import STEP
 from restrike.server.jobs.model import Job, JobKind, Submission
 from restrike.server.jobs.rows import text_of
 from restrike.server.place import DEFAULT_WORKSPACE
-from restrike.server.problems import PlanChanged
 from restrike.server.service import Service
+from restrike.workflow.agreement import PlanChanged
 from restrike.workflow.findings import InvalidWorkflow
 from restrike.workflow.graph import Graph
 from restrike.workflow.operations.generate import Generate
@@ -151,7 +151,10 @@ def _planned(service: Service, work: Work, graph: Graph) -> Plan:
 
 def _agree(found: Plan, terms: Terms) -> None:
     if terms.accept_plan is not None and terms.accept_plan != found.fingerprint:
-        raise PlanChanged(found, terms.accept_plan)
+        agreed = terms.accept_plan[:12]
+        raise PlanChanged(
+            f"the plan is not {agreed} any more; look at the new one, and submit again to accept it", found
+        )
     if terms.max_seconds is not None and found.seconds > terms.max_seconds:
         raise Refused(f"it is expected to take {found.seconds:.1f} s, over max_seconds {terms.max_seconds:g}")
     if terms.max_download_bytes is None:

@@ -12,8 +12,9 @@ from mcp_types import CallToolResult, TextContent
 from starlette.requests import Request
 
 from restrike.errors import Refused, RestrikeError
-from restrike.server.problems import PlanChanged, problem_of
+from restrike.server.problems import problem_of
 from restrike.server.service import Service
+from restrike.workflow.agreement import PlanChanged
 from restrike.workflow.plan import Plan, Row, Status
 
 Tool = Callable[..., Awaitable[Any]]
