@@ -20,6 +20,7 @@ from restrike.mint.cell import capability
 from restrike.mint.cell.facts import Target
 from restrike.mint.cell.manifest import ConstantSpec
 from restrike.mint.recipes.options import Value
+from restrike.mint.recipes.spelling import spelled
 from restrike.mint.refusals import MintRefused, Subject
 from restrike.mint.wrapped import constants_of
 
@@ -46,7 +47,9 @@ def build(program: Any, folder: Path, options: Mapping[str, Value], target: Targ
 
     clamp(target)
     written = scratch / "package.pt2"
-    aoti_compile_and_package(program, package_path=str(written), inductor_configs={**options, **_HOW_FAST})
+    aoti_compile_and_package(
+        spelled(program, target), package_path=str(written), inductor_configs={**options, **_HOW_FAST}
+    )
     if not written.exists():
         raise Crashed("the compiler wrote no package")
     folder.mkdir(parents=True)
@@ -92,8 +95,11 @@ def opened(folder: Path, device: torch.device) -> Any:
     """The package in this process, bound to nothing: it must not be called yet. Runs native code."""
     # Not torch's own loading: that runs a C++ compiler to ask about the processor, and only warns.
     index = device.index if device.index is not None else -1
+    # Whoever computes has the device's turn, so the package need not keep threads apart: on CUDA it would
+    # query an event for that, which ends the capture of a graph that a step is being captured into.
+    is_alone = device.type == "cuda"
     return torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore[reportAttributeAccessIssue]
-        str(folder / PACKAGE), _MODEL, False, 1, index
+        str(folder / PACKAGE), _MODEL, is_alone, 1, index
     )
 
 
