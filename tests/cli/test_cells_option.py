@@ -22,12 +22,12 @@ def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def test_what_is_not_there_is_told_to_who_asked_and_to_nobody_else(restrike: Restrike) -> None:
     plain = json.loads(restrike(*SEVEN, "-o", "plain.png", "--json").out)
-    assert (plain["compiled"], plain["notices"]) == ({"cells": [], "executed": 0, "eager": {}}, [])
+    assert (plain["compiled"], plain["notices"]) == ({"cells": {}, "executed": 0, "eager": {}}, [])
     outcome = restrike(*SEVEN, "-o", "asked.png", "--json", "--cells", "auto")
     asked = json.loads(outcome.out)
     steps = asked["arguments"]["steps"]
     reason = "no cell is armed for 'transformer'"
-    assert asked["compiled"] == {"cells": [], "executed": 0, "eager": {reason: steps}}
+    assert asked["compiled"] == {"cells": {}, "executed": 0, "eager": {reason: steps}}
     assert asked["notices"] == [f"cells answered 0 of {steps} forwards; eager: {reason} ({steps})"]
     assert Path("plain.png").read_bytes() == Path("asked.png").read_bytes()
 

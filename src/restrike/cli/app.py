@@ -14,6 +14,7 @@ from restrike.cli import (
     cells,
     doctor,
     endpoints,
+    explain,
     generate,
     inspect,
     jobs,
@@ -82,6 +83,7 @@ validate.register(app)
 plan.register(app)
 run_verb.register(app)
 runs.register(app)
+explain.register(app)
 store.register(app)
 cells.register(app)
 keys.register(app)

@@ -133,6 +133,6 @@ def _result(generation: Generation, files: list[dict[str, Any]], notices: tuple[
         "versions": dict(made.versions),
         "seconds": round(generation.seconds, 3),
         "capture": asdict(generation.capture),
-        "compiled": asdict(generation.compiled),
+        "compiled": {**asdict(generation.compiled), "executed": generation.compiled.executed},
         "notices": [*notices, *generation.notices],
     }

@@ -11,6 +11,7 @@ import typer
 
 from restrike.cli import verbs
 from restrike.cli.server_options import ServerOptions, client_of
+from restrike.engine.counts import executed_of
 from restrike.errors import Unknown, printable
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def _one(job: Job) -> RenderableType:
         rows.add("what to do", job.failure.remedy or "nothing is known")
     for step, seconds in (job.record.get("seconds") or {}).items():
         rows.add(step, _came(job, step, seconds))
+        for line in _how(job, step):
+            rows.add("", line)
     return rows.table
 
 
@@ -115,6 +118,12 @@ def _came(job: Job, step: str, seconds: float) -> str:
     if step in job.record.get("computed", ()):
         return f"computed in {seconds:.2f} s"
     return "not finished"
+
+
+def _how(job: Job, step: str) -> tuple[str, ...]:
+    """What cells and captures did in a step; nothing where an earlier server did not tell."""
+    made = job.record.get("generations", {}).get(step, {})
+    return executed_of(made).told if {"compiled", "capture"} <= set(made) else ()
 
 
 def _standing(job: Job) -> str:

@@ -1,10 +1,10 @@
-"""`restrike runs` and `restrike explain`: earlier runs, why their steps ran, and doing them again."""
+"""`restrike runs`: earlier runs, and doing them again."""
 
 from __future__ import annotations
 
 import json as jsons
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,6 @@ import typer
 from restrike.cli import verbs
 
 if TYPE_CHECKING:
-    from restrike.workflow.explain import Explanation
     from restrike.workflow.runs import RunFolder
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -70,7 +69,6 @@ def register(app: typer.Typer) -> None:
     verbs.add(group, "rerun", RerunOptions, rerun)
     verbs.add(group, "delete", RunOptions, delete)
     app.add_typer(group, name="runs")
-    verbs.add(app, "explain", RunOptions, explain)
 
 
 def _workspace(given: Path | None) -> Path:
@@ -161,38 +159,3 @@ def delete(options: RunOptions) -> None:
     folder = RunFolder.open(_workspace(options.workspace), options.run)
     folder.delete()
     typer.echo(jsons.dumps({"deleted": folder.name}) if options.json else f"deleted {folder.name}")
-
-
-def explain(options: RunOptions) -> None:
-    """Say of each step of a run why it was reused or computed."""
-    from restrike.cli.session import session_for
-
-    session = session_for(_workspace(options.workspace), [], None, None)
-    found = session.explain(options.run)
-    if options.json:
-        described = [_described(step) for step in found]
-        typer.echo(jsons.dumps({"steps": described}, indent=2, ensure_ascii=False))
-        return
-    from restrike.cli.tables import Rows, show
-
-    rows = Rows()
-    for step in found:
-        rows.section(step.record.action)
-        rows.add("does", step.record.label)
-        rows.add("", step.why)
-        for difference in step.differences:
-            rows.add("differs in", difference)
-        rows.add("key", (step.record.key or "none")[:16])
-        for file in step.record.files:
-            rows.add("file", f"{file.file}{' (reused bytes)' if file.reused else ''}")
-    show(rows.table)
-
-
-def _described(step: Explanation) -> dict[str, Any]:
-    return {
-        **asdict(step.record),
-        "why": step.why,
-        "key_parts": {name: repr(value) for name, value in step.key.parts.items()} if step.key else None,
-        "nearest": step.nearest.digest.hex if step.nearest else None,
-        "differences": [asdict(difference) for difference in step.differences],
-    }

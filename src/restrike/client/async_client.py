@@ -54,6 +54,10 @@ class AsyncClient:
         """The newest jobs, newest first."""
         return await _on_thread(lambda: self._client.jobs(state=state, limit=limit))
 
+    async def explain(self, name: str) -> tuple[dict[str, Any], ...]:
+        """Of each step of a job why it was reused or computed."""
+        return await _on_thread(lambda: self._client.explain(name))
+
     async def cancel(self, name: str) -> Job:
         """Ask a job to stop."""
         return await _on_thread(lambda: self._client.cancel(name))

@@ -14,6 +14,7 @@ from restrike.client.following import Following
 from restrike.client.results import Job, JobFile, event_of, job_of
 from restrike.client.transfers import download, upload
 from restrike.client.wire import Broken, Wire, job_path
+from restrike.errors import NotFound
 from restrike.server.jobs.model import JobEvent, JobState
 
 if TYPE_CHECKING:
@@ -80,6 +81,17 @@ class Client:
             "GET", "/api/jobs", query={"state": state, "limit": limit, "workspace": self.workspace}
         )
         return tuple(map(job_of, found["jobs"]))
+
+    def explain(self, name: str) -> tuple[dict[str, Any], ...]:
+        """Of each step of a job why it was reused or computed, and what cells and captures did in it.
+
+        They are what `restrike explain --json` prints. Raises NotFound for a job without a run.
+        """
+        job = self.job(name)
+        if job.run is None:
+            raise NotFound(f"job '{name}' has no run yet, it is {job.state}; wait for it first")
+        found = self._wire.ask("GET", f"/api/runs/{job.run}/explain", query={"workspace": job.workspace})
+        return tuple(found["steps"])
 
     def cancel(self, name: str) -> Job:
         """Ask a job to stop: at once when it waits, at its next step when it runs. Raises NotFound."""

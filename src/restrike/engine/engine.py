@@ -21,6 +21,7 @@ from restrike.engine.capture.choice import checked_mode
 from restrike.engine.capture.request import RequestCapture
 from restrike.engine.compiled.adopter import Adopter
 from restrike.engine.compiled.request import RequestCompiled
+from restrike.engine.counts import CardCounters
 from restrike.engine.devices import placement_for
 from restrike.engine.events import Event, Failed, PictureFinished
 from restrike.engine.extensions import Extension, Observer, acting, changing, checked
@@ -126,15 +127,27 @@ class Engine:
         return tuple(residency.snapshot() for residency in list(self._residencies.values()))
 
     def warm(self) -> tuple[WarmCard, ...]:
-        """The cards that have components in memory, and how many graphs of their steps; waits for nobody."""
+        """The cards that have components in memory, and what is armed for them; waits for nobody."""
         return tuple(
             WarmCard(
                 card=card.name,
                 weights=stamp_of(card, resident.held.now).weights,
-                graphs=resident.capturer.counters.graphs,
+                graphs=resident.capturer.counters.armed,
+                cells=resident.compiled.counters.armed,
             )
             for card, resident in list(self._residents.items())
             if resident.loaded()
+        )
+
+    def counters(self) -> tuple[CardCounters, ...]:
+        """What cells and captures did for each card so far; waits for nobody and touches no file."""
+        return tuple(
+            CardCounters(
+                card=resident.card.name,
+                cells=resident.compiled.counters,
+                captures=resident.capturer.counters,
+            )
+            for resident in list(self._residents.values())
         )
 
     def generate(

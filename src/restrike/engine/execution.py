@@ -41,8 +41,13 @@ def execute(
         return memory.forward(ForwardCall(plan=plan, branch=branch, inputs=inputs), run)
 
     def step(inputs: Tensors) -> Tensors:
+        # A capture runs a step again and again; the first time is what the request gets.
+        for each in compiled:
+            each.begin_run()
         return plan.compute(forward, inputs)
 
+    for each in compiled:
+        each.begin_step()
     if not captures:
         return step(plan.inputs)
     known, answered = marked(compiled, plan), _answered(memory)

@@ -64,6 +64,11 @@ class Cancellation:
         """Ask the request to stop."""
         self._event.set()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._event.is_set()
+
     def check(self) -> None:
         """Raise Cancelled once `cancel` was called."""
         if self._event.is_set():
@@ -286,7 +291,7 @@ class ReadyRequest:
                 item=item,
                 versions=versions(resident.card.libraries),
                 weight_versions=resident.held.versions(self.spec),
-                cells=self.compiled.report().cells,
+                cells=tuple(self.compiled.report().cells),
             ),
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from restrike.cards.request import Arguments
 from restrike.engine.capture.counters import CaptureReport
 from restrike.engine.compiled.counters import CompiledReport
+from restrike.engine.counts import Executed
 from restrike.media.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Generation:
     capture: CaptureReport
     compiled: CompiledReport
     notices: tuple[str, ...] = ()
+
+    @property
+    def executed(self) -> Executed:
+        """Both of these."""
+        return Executed(capture=self.capture, compiled=self.compiled)
 
     @property
     def seed(self) -> int:

@@ -10,10 +10,9 @@ from urllib.parse import quote, urlencode
 from restrike.server.jobs.model import Failure, Job
 from restrike.server.place import DEFAULT_WORKSPACE
 from restrike.server.workers import WorkerRow
-from restrike.workflow.explain import Explanation
 from restrike.workflow.graph import Graph
 from restrike.workflow.plan import Plan
-from restrike.workflow.runs import Manifest, StepRecord
+from restrike.workflow.runs import Manifest
 
 _CLASSES = {"Shortfall": "shortfall", "Crashed": "crashed", "Cancelled": "cancelled"}
 _TITLE = 120
@@ -128,21 +127,6 @@ def media_type(name: str) -> str:
     suffix = f".{name.rpartition('.')[2].lower()}"
     texts = {".txt": "text/plain; charset=utf-8", ".json": "application/json"}
     return MEDIA.get(suffix) or texts.get(suffix) or "application/octet-stream"
-
-
-def explanation_view(step: Explanation) -> dict[str, Any]:
-    """Why a step was reused or computed, as `restrike explain --json` prints it."""
-    return {
-        **_record(step.record),
-        "why": step.why,
-        "key_parts": {name: repr(value) for name, value in step.key.parts.items()} if step.key else None,
-        "nearest": step.nearest.digest.hex if step.nearest else None,
-        "differences": [asdict(difference) for difference in step.differences],
-    }
-
-
-def _record(record: StepRecord) -> dict[str, Any]:
-    return asdict(record)
 
 
 def worker_view(worker: WorkerRow, now: float) -> dict[str, Any]:

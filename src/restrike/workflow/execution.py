@@ -18,6 +18,7 @@ from restrike.workflow.operations.task import TaskCall
 from restrike.workflow.values import Clip, Sound
 
 if TYPE_CHECKING:
+    from restrike.engine.counts import Executed
     from restrike.engine.engine import Engine
     from restrike.engine.events import Event
 
@@ -31,6 +32,8 @@ class Executor:
         self._engine = engine
         self._watch = watch
         self._preview_every = preview_every
+        self.executed: dict[str, Executed] = {}
+        """How each generation was executed, by its action."""
 
     def versions(self) -> Mapping[str, str]:
         """The programs that compute here, for provenance."""
@@ -40,9 +43,12 @@ class Executor:
         """The value of an action; `check` is called between steps and may raise."""
         operation = action.operation
         if isinstance(operation, Generate | PipelineCall):
+            from restrike.engine.events import Succeeded
 
             def watch(event: Event) -> None:
                 check()
+                if isinstance(event, Succeeded):
+                    self.executed[action.id] = event.generation.executed
                 self._watch(action.id, event)
 
             value = operation.run(self._engine(), arguments, action.seed, watch, self._preview_every)

@@ -1,11 +1,12 @@
-"""Says why each step of a run was reused or computed, from the manifest and the store.
+"""Says why each step of a run was reused or computed, and what computed it, from the manifest and the store.
 
 It decides nothing; all differences come from the keys themselves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from restrike.errors import NotFound
 from restrike.keys import Difference, Key
@@ -41,6 +42,23 @@ class Explanation:
             return f"{self.record.status}: nothing of this operation was kept before"
         changed = ", ".join(difference.path for difference in self.differences)
         return f"{self.record.status}: nearest earlier result differs in {changed}"
+
+    @property
+    def how(self) -> tuple[str, ...]:
+        """A line each, for people: what cells and what captures did in it; none for what made no pictures."""
+        return self.record.executed.told if self.record.executed else ()
+
+
+def described(step: Explanation) -> dict[str, Any]:
+    """An explanation as plain values."""
+    return {
+        **asdict(step.record),
+        "why": step.why,
+        "how": list(step.how),
+        "key_parts": {name: repr(value) for name, value in step.key.parts.items()} if step.key else None,
+        "nearest": step.nearest.digest.hex if step.nearest else None,
+        "differences": [asdict(difference) for difference in step.differences],
+    }
 
 
 def explain(manifest: Manifest, store: Store) -> tuple[Explanation, ...]:

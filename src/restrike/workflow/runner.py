@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from restrike.engine.counts import Executed
 from restrike.errors import Cancelled, Refused, RestrikeError, typed
 from restrike.keys import Digest, file_digest
 from restrike.store.blobs import Damaged
@@ -178,7 +179,8 @@ class Run:
                 versions_of(settled.origin)[1] or self.executor.versions(),
             )
         # Writing the files may have found the kept value damaged, and computed it again.
-        return record_of(action, self._repaired.get(action.id, settled), files)
+        executed = self.executor.executed.get(action.id)
+        return record_of(action, self._repaired.get(action.id, settled), files, executed)
 
     def _release(self, action: Action) -> None:
         """Forget values that no later action reads."""
@@ -220,7 +222,8 @@ class Run:
         self._repaired[name] = repaired
         record = next((step for step in self._manifest.steps if step.action == name), None)
         if record is not None:
-            self._write(with_step(self._manifest, record_of(action, repaired, record.files)))
+            again = record_of(action, repaired, record.files, self.executor.executed.get(name))
+            self._write(with_step(self._manifest, again))
         return settled.value
 
     def _compute(self, action: Action) -> Any:
@@ -264,8 +267,10 @@ class Run:
                 )
 
 
-def record_of(action: Action, settled: Settled, files: tuple[FileRecord, ...]) -> StepRecord:
-    """What the manifest says of a settled action."""
+def record_of(
+    action: Action, settled: Settled, files: tuple[FileRecord, ...], executed: Executed | None
+) -> StepRecord:
+    """What the manifest says of a settled action; `executed` is how this run computed it, if it did."""
     return StepRecord(
         action=action.id,
         label=action.operation.label,
@@ -276,4 +281,5 @@ def record_of(action: Action, settled: Settled, files: tuple[FileRecord, ...]) -
         origin=versions_of(settled.origin)[0] if settled.status == "reused" else "",
         reason=settled.reason,
         files=files,
+        executed=None if settled.status == "reused" else executed,
     )

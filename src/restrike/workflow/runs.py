@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from restrike.engine.counts import Executed, executed_of
 from restrike.errors import NotFound, Refused, typed
 from restrike.store.files import PARTIAL, swap_file, write_file
 from restrike.store.owner import Owner
@@ -43,7 +44,8 @@ class StepRecord:
     """What became of one action.
 
     `status` is `reused`, `computed`, `failed` or `cancelled`. `origin` names the run that computed the value
-    first; `reason` says why it was not reused or not kept, or why it failed.
+    first; `reason` says why it was not reused or not kept, or why it failed. `executed` tells how a
+    generation of this run was executed.
     """
 
     action: str
@@ -55,6 +57,7 @@ class StepRecord:
     origin: str = ""
     reason: str = ""
     files: tuple[FileRecord, ...] = ()
+    executed: Executed | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +147,7 @@ class RunFolder:
         try:
             tree = json.loads(path.read_text(encoding="utf-8"))
             Owner.parse(tree["owner"])
-            steps = tuple(
-                StepRecord(**{**step, "files": tuple(FileRecord(**file) for file in step["files"])})
-                for step in tree.pop("steps")
-            )
+            steps = tuple(_step(step) for step in tree.pop("steps"))
             return Manifest(**tree | {"notices": tuple(tree["notices"])}, steps=steps)
         except FileNotFoundError as error:
             raise NotFound(f"run '{self.name}' has no manifest") from error
@@ -184,6 +184,14 @@ class RunFolder:
             raise Refused(f"run '{self.name}' is still running; stop it first") from error
         finally:
             os.close(descriptor)
+
+
+def _step(tree: Mapping[str, Any]) -> StepRecord:
+    files = tuple(FileRecord(**file) for file in tree["files"])
+    executed = tree.get("executed")
+    return StepRecord(
+        **{**tree, "files": files, "executed": None if executed is None else executed_of(executed)}
+    )
 
 
 def list_runs(workspace: Path) -> Iterator[RunFolder]:

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from restrike.engine.capture.contents import ContentsMemo, named_tensors
-from restrike.engine.capture.counters import REASONS_KEPT, Break, Tally
+from restrike.engine.capture.counters import Break, Tally
 from restrike.engine.capture.host_values import HostValues, TooMuch
 from restrike.engine.capture.proof import difference, perturbed
 from restrike.engine.capture.timing import LEAST_PAIRS, MOST_PAIRS, Measurement, Pair, measured
 from restrike.engine.capture.trace import Inspection
+from restrike.engine.reasons import REASONS_KEPT
 
 from .lab import Denoiser
 

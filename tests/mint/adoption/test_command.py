@@ -30,10 +30,10 @@ def test_cells_that_are_kept_serve_without_being_asked_for_and_off_means_off(
     restrike: Restrike, kept: CellStore
 ) -> None:
     made = json.loads(restrike(*SEVEN, "-o", "a.png", "--json").out)
-    assert made["compiled"]["cells"] == [key_in(kept).hex]
+    assert list(made["compiled"]["cells"]) == [key_in(kept).hex]
     assert made["notices"] == []
     plain = json.loads(restrike(*SEVEN, "-o", "b.png", "--json", "--cells", "off").out)
-    assert plain["compiled"] == {"cells": [], "executed": 0, "eager": {}}
+    assert plain["compiled"] == {"cells": {}, "executed": 0, "eager": {}}
 
 
 def test_a_file_made_again_says_where_cells_may_change_its_bytes(restrike: Restrike) -> None:
@@ -46,6 +46,22 @@ def test_a_file_made_again_says_where_cells_may_change_its_bytes(restrike: Restr
     assert "was made with cells" in without.err
     now = restrike("generate", "--from", "eager.png", "-o", "d.png")
     assert "was made without cells, which are armed here; the bytes may differ: --cells off" in now.err
+
+
+def test_a_run_says_which_cell_answered_how_many_forwards(restrike: Restrike, kept: CellStore) -> None:
+    guided, plain = ("{prompt: a seven, steps: 5}", "{prompt: a seven, steps: 5, guidance_mode: none}")
+    Path("run.yaml").write_text(
+        f"seed: 3\nsteps:\n  guided: {{generate: digits, arguments: {guided}}}\n"
+        f"  plain: {{generate: digits, arguments: {plain}}}\n"
+    )
+    assert restrike("run", "run.yaml").code == 0
+    said, key = restrike("explain", "run/latest").out, key_in(kept).hex
+    assert f"cells answered 5 of 5 forwards ({key[:12]} 5)\n" in said
+    gap = "axis 0 of 'latent' is 1, compiled for 2"
+    assert f"cells answered 0 of 5 forwards; eager: {gap} (5)" in said
+    guided, plain = restrike("explain", "run/latest", "--json").json["steps"]
+    assert guided["executed"]["compiled"] == {"cells": {key: 5}, "eager": {}}
+    assert plain["executed"]["compiled"] == {"cells": {}, "eager": {gap: 5}}
 
 
 def test_results_that_other_cells_could_have_answered_are_apart_where_a_match_is_exact(

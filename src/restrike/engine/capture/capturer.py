@@ -39,6 +39,15 @@ class Stepped:
     broke: Break | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    """What graphs there are; `armed` are those that answer."""
+
+    graphs: int = 0
+    armed: int = 0
+    bytes: int = 0
+
+
 def unversioned(component: str) -> Hashable:
     """The version of weights that are never synced."""
     return None
@@ -72,14 +81,14 @@ class Capturer:
         self._entries: OrderedDict[Signature, Entry] = OrderedDict()
         self._contents = ContentsMemo()
         self._tally = Tally()
-        self._held = (0, 0)
+        self._held = _Held()
         self._lock = threading.RLock()
 
     @property
     def counters(self) -> CaptureCounters:
         """What was done so far, and what is held now."""
-        graphs, held_bytes = self._held
-        return self._tally.snapshot(graphs=graphs, bytes_held=held_bytes)
+        held = self._held
+        return self._tally.snapshot(graphs=held.graphs, armed=held.armed, bytes_held=held.bytes)
 
     def explain(self) -> tuple[str, ...]:
         """One line a signature: armed with its figures, or why not."""
@@ -216,8 +225,7 @@ class Capturer:
         limits = self._limits
         if needed_bytes > limits.max_bytes or limits.max_graphs < 1:
             return f"a graph of {needed_bytes:,} bytes, where {limits.max_bytes:,} are allowed"
-        _, held_bytes = self._count_held()
-        if self._refusal(needed_bytes - held_bytes):
+        if self._refusal(needed_bytes - self._count_held().bytes):
             return f"a graph of {self._refusal(needed_bytes)}"
         for entry in list(self._entries.values()):
             if self._fits(needed_bytes):
@@ -228,8 +236,8 @@ class Capturer:
 
     def _fits(self, needed_bytes: int) -> bool:
         """Whether one more graph fits beside those that there are."""
-        graphs, held_bytes = self._count_held()
-        within = held_bytes + needed_bytes <= self._limits.max_bytes and graphs < self._limits.max_graphs
+        held = self._count_held()
+        within = held.bytes + needed_bytes <= self._limits.max_bytes and held.graphs < self._limits.max_graphs
         return within and not self._refusal(needed_bytes)
 
     def _refusal(self, more_bytes: int) -> str | None:
@@ -239,11 +247,15 @@ class Capturer:
         while len(self._entries) > self._limits.max_signatures:
             self._drop(next(iter(self._entries.values())), "over budget")
 
-    def _count_held(self) -> tuple[int, int]:
-        held = [entry.bytes for entry in self._entries.values() if entry.captured]
-        self._held = len(held), sum(held)
+    def _count_held(self) -> _Held:
+        held = [entry for entry in self._entries.values() if entry.captured]
+        self._held = _Held(
+            graphs=len(held),
+            armed=sum(entry.is_armed for entry in held),
+            bytes=sum(entry.bytes for entry in held),
+        )
         if self._share is not None:
-            self._share.take(sum(held))
+            self._share.take(self._held.bytes)
         return self._held
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-REASONS_KEPT = 64
+from restrike.engine.reasons import count, said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,31 @@ class Break:
         return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
+def kinds(breaks: Mapping[str, int]) -> dict[str, int]:
+    """Breaks that were told as texts, counted by their kind alone."""
+    found: Counter[str] = Counter()
+    for reason, times in breaks.items():
+        found[reason.partition(": ")[0]] += times
+    return dict(found)
+
+
 WARMING = Break(kind="warming", passing=True)
 PROVING = Break(kind="proving", passing=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureCounters:
-    """A snapshot: `bytes` and `graphs` are what is held now, the rest counts from the beginning."""
+    """A snapshot: `graphs`, `armed` and `bytes` are what is held now, the rest counts from the beginning.
+
+    `armed` are those graphs that answer; the others are still to be proved.
+    """
 
     captures: int = 0
     replays: int = 0
     eager_breaks: Mapping[str, int] = field(default_factory=dict)
     evictions: Mapping[str, int] = field(default_factory=dict)
     graphs: int = 0
+    armed: int = 0
     bytes: int = 0
 
 
@@ -53,6 +65,14 @@ class CaptureReport:
     eager_breaks: Mapping[str, int]
     graphs: int
     graph_bytes: int
+
+    @property
+    def told(self) -> str:
+        """One line for people."""
+        steps = self.replays + sum(self.eager_breaks.values())
+        name = f"capture {self.backend}" if self.backend else "capture"
+        eager = f"; eager: {said(self.eager_breaks)}" if self.eager_breaks else ""
+        return f"{name} answered {self.replays} of {steps} steps{eager}"
 
 
 class Tally:
@@ -77,14 +97,14 @@ class Tally:
     def broke(self, reason: Break) -> None:
         """A step ran eagerly."""
         with self._lock:
-            _count(self._breaks, str(reason), reason.kind)
+            count(self._breaks, str(reason), reason.kind)
 
     def evicted(self, reason: str) -> None:
         """A graph was let go."""
         with self._lock:
-            _count(self._evictions, reason, "other reasons")
+            count(self._evictions, reason)
 
-    def snapshot(self, *, graphs: int = 0, bytes_held: int = 0) -> CaptureCounters:
+    def snapshot(self, *, graphs: int = 0, armed: int = 0, bytes_held: int = 0) -> CaptureCounters:
         """The counts so far."""
         with self._lock:
             return CaptureCounters(
@@ -93,10 +113,6 @@ class Tally:
                 eager_breaks=dict(self._breaks),
                 evictions=dict(self._evictions),
                 graphs=graphs,
+                armed=armed,
                 bytes=bytes_held,
             )
-
-
-def _count(counts: Counter[str], reason: str, kind: str) -> None:
-    # A reason may quote values; a card that runs for months must not collect them without end.
-    counts[reason if reason in counts or len(counts) < REASONS_KEPT else kind] += 1

@@ -79,9 +79,7 @@ class RequestCapture:
         engaged = self._replays and all(reason.passing for reason in self._breaks)
         if backend is None or not self.capturer.named or engaged or not self._breaks:
             return ()
-        steps = self._replays + self._breaks.total()
-        reasons = ", ".join(f"{reason} ({count})" for reason, count in self._breaks.items())
-        return (f"capture {backend.name} answered {self._replays} of {steps} steps; eager: {reasons}",)
+        return (self.report().told,)
 
     def _policy(self) -> Break | None:
         if self.spec.opaque:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,14 @@ class Gap:
     text: str
 
 
+class CallId(NamedTuple):
+    """What tells a compiled call from others: one code may serve several components, and calls."""
+
+    component: str
+    call: Hashable
+    key: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompiledCall:
     """What was compiled: the call of a component on tensors of these forms.
@@ -53,9 +61,9 @@ class CompiledCall:
     failed: Callable[[str], None]
 
     @property
-    def id(self) -> Hashable:
-        """What tells it from others: one code may serve several components, and calls."""
-        return (self.component, self.call, self.key)
+    def id(self) -> CallId:
+        """What tells it from others."""
+        return CallId(self.component, self.call, self.key)
 
     def admit(self, inputs: Tensors) -> Tensors | Gap:
         """The tensors as the code takes them, or the first gap between them and what was compiled."""

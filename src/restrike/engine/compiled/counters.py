@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-REASONS_KEPT = 64
-OTHER = "other reasons"
+from restrike.engine.reasons import count, said
+
+_KEY_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledCounters:
     """A snapshot: `armed` is how many calls are armed now, the rest counts from the beginning.
 
-    `executed` are forwards that compiled code answered, `eager` those that it did not, by reason; `refused`
-    are calls that were not armed, or are no more, by reason.
+    `executed` are forwards of requests that compiled code answered, `eager` those that it did not, by reason;
+    `refused` are calls that were not armed, or are no more, by reason. What proves a cell or a graph is none
+    of them.
     """
 
     armed: int = 0
@@ -27,11 +29,25 @@ class CompiledCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledReport:
-    """What answered the forwards of one request; `cells` are the keys of the compiled calls that ran."""
+    """What answered the forwards of one request: each of the `cells` so many, eager by reason the others."""
 
-    cells: tuple[str, ...] = ()
-    executed: int = 0
+    cells: Mapping[str, int] = field(default_factory=dict)
     eager: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def executed(self) -> int:
+        """How many forwards compiled code answered."""
+        return sum(self.cells.values())
+
+    def told(self, eager: Mapping[str, int]) -> str:
+        """One line for people, with these of the reasons why forwards were eager."""
+        forwards = self.executed + sum(self.eager.values())
+        cells = ", ".join(f"{key[:_KEY_SHOWN]} {count}" for key, count in self.cells.items())
+        return (
+            f"cells answered {self.executed} of {forwards} forwards"
+            + (f" ({cells})" if cells else "")
+            + (f"; eager: {said(eager)}" if eager else "")
+        )
 
 
 class Tally:
@@ -51,12 +67,12 @@ class Tally:
     def eager(self, reason: str) -> None:
         """A forward ran eagerly."""
         with self._lock:
-            _count(self._eager, reason)
+            count(self._eager, reason)
 
     def refused(self, reason: str) -> None:
         """A call was not armed, or is no more."""
         with self._lock:
-            _count(self._refused, reason)
+            count(self._refused, reason)
 
     def snapshot(self, *, armed: int) -> CompiledCounters:
         """The counts so far."""
@@ -64,8 +80,3 @@ class Tally:
             return CompiledCounters(
                 armed=armed, executed=self._executed, eager=dict(self._eager), refused=dict(self._refused)
             )
-
-
-def _count(counts: Counter[str], reason: str) -> None:
-    # A reason quotes sizes; a card that runs for months must not collect them without end.
-    counts[reason if reason in counts or len(counts) < REASONS_KEPT else OTHER] += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from restrike.engine.compiled.call import CompiledCall
+from restrike.engine.compiled.call import CallId, CompiledCall
 from restrike.engine.compiled.counters import CompiledReport
 from restrike.engine.compiled.modes import OFF
 from restrike.engine.compiled.table import Answered, CompiledCalls
@@ -31,8 +31,8 @@ class RequestCompiled:
     _calls: tuple[CompiledCall, ...] | None = field(default=None, init=False)
     _cells: Counter[str] = field(default_factory=Counter, init=False)
     _eager: Counter[str] = field(default_factory=Counter, init=False)
-    step: list[str] = field(default_factory=list, init=False)
-    """What answered the forwards of the step that runs: the key of a cell, or nothing for eager."""
+    _step: list[CallId] = field(default_factory=list, init=False)
+    _times: int = field(default=0, init=False)
 
     @property
     def calls(self) -> tuple[CompiledCall, ...]:
@@ -46,30 +46,48 @@ class RequestCompiled:
         if self.table.mode == "require" and (self.exact or not self.table.armed):
             self._demand(EXACT if self.exact else "no cell is armed")
 
+    def begin_step(self) -> None:
+        """A step is about to be executed: by a graph, or by itself."""
+        self._times = 0
+        self._step.clear()
+
+    def begin_run(self) -> None:
+        """The step runs by itself: the first time for the request, then only to prove a graph of it."""
+        self._times += 1
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether what runs now is no forward of the request: its step has run before."""
+        return self._times > 1
+
+    @property
+    def ran(self) -> tuple[CallId, ...] | None:
+        """The calls that answered in the step as it ran by itself; None when it did not."""
+        return tuple(self._step) if self._times else None
+
     def note(self, found: Answered | str) -> None:
-        """Count a forward of this request, which may have run together with others'.
+        """Count a forward of this request, which may have run together with others'; none that is a trial.
 
         Raises:
             Refused: the request must run compiled, and this forward did not.
         """
-        if isinstance(found, Answered):
-            self._cells[found.key] += 1
-            self.step.append(found.key)
-            return
-        self._eager[found] += 1
-        self.step.append("")
-        if self.table.mode == "require":
+        if isinstance(found, str) and self.table.mode == "require":
             self._demand(found)
+        if self.on_trial:
+            return
+        if isinstance(found, Answered):
+            self._cells[found.id.key] += 1
+            self._step.append(found.id)
+        else:
+            self._eager[found] += 1
 
-    def replayed(self, keys: Sequence[str]) -> None:
+    def replayed(self, answers: Sequence[CallId]) -> None:
         """Count the forwards within a step that a captured graph answered."""
-        self._cells.update(keys)
+        self._cells.update(each.key for each in answers)
 
     def report(self) -> CompiledReport:
         """The counts so far."""
-        return CompiledReport(
-            cells=tuple(sorted(self._cells)), executed=self._cells.total(), eager=dict(self._eager)
-        )
+        return CompiledReport(cells=dict(sorted(self._cells.items())), eager=dict(self._eager))
 
     def notices(self) -> tuple[str, ...]:
         """What a person should know: cells that are refused, and forwards that none answered, told once."""
@@ -78,9 +96,7 @@ class RequestCompiled:
         told = list(self.table.told())
         reasons = {reason: count for reason, count in self._eager.items() if self._is_news(reason)}
         if reasons:
-            forwards = self._cells.total() + self._eager.total()
-            listed = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
-            told.append(f"cells answered {self._cells.total()} of {forwards} forwards; eager: {listed}")
+            told.append(self.report().told(reasons))
         return tuple(told)
 
     def _is_news(self, reason: str) -> bool:
@@ -99,14 +115,18 @@ def forward_for(requests: Sequence[RequestCompiled], plan: StepPlan, module: Any
     if not requests or requests[0].table.mode == OFF:
         return plan.call(module, inputs)
     found = _found(requests, plan, module, inputs)
-    table = requests[0].table
-    if isinstance(found, Answered):
-        table.tally.executed()
-    else:
-        table.tally.eager(found)
+    if not requests[0].on_trial:
+        _count(requests[0].table, found)
     for request in requests:
         request.note(found)
     return found.output if isinstance(found, Answered) else plan.call(module, inputs)
+
+
+def _count(table: CompiledCalls, found: Answered | str) -> None:
+    if isinstance(found, Answered):
+        table.count((found.id,))
+    else:
+        table.tally.eager(found)
 
 
 def _found(
@@ -132,13 +152,11 @@ def settle(requests: Sequence[RequestCompiled], plan: StepPlan, *, may_replay: b
     """After a step: remember which cells answered in it, or count them again for a graph that replayed it."""
     if not requests or not requests[0].calls:
         return
-    table, ran = requests[0].table, [key for key in requests[0].step if key]
-    if requests[0].step or not may_replay:
-        table.remember(plan, ran)
-    else:
-        keys = table.remembered(plan)
-        table.tally.executed(len(keys))
-        for request in requests:
-            request.replayed(keys)
+    table, ran = requests[0].table, requests[0].ran
+    if ran is not None or not may_replay:
+        table.remember(plan, ran or ())
+        return
+    answers = table.remembered(plan)
+    table.count(answers)
     for request in requests:
-        request.step.clear()
+        request.replayed(answers)

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from restrike.engine.capture.contents import Contents, ContentsMemo, submodules
 from restrike.engine.capture.key import layouts
-from restrike.engine.compiled.call import CompiledCall, Gap, Run, identity_of
-from restrike.engine.compiled.counters import REASONS_KEPT, CompiledCounters, Tally
+from restrike.engine.compiled.call import CallId, CompiledCall, Gap, Run, identity_of
+from restrike.engine.compiled.counters import CompiledCounters, Tally
 from restrike.engine.compiled.modes import OFF, Mode
 from restrike.engine.compiled.opaque import Opaque
+from restrike.engine.reasons import REASONS_KEPT
 from restrike.errors import Refused, RestrikeError, Shortfall, typed
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -30,10 +31,10 @@ class AmbiguousCells(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """A forward that compiled code answered, and the key of that code."""
+    """A forward that compiled code answered, and which call it was."""
 
     output: Tensor
-    key: str
+    id: CallId
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +67,11 @@ class CompiledCalls:
     """Whether the user asked for it by name, and so wants to hear when nothing engaged."""
     remedy: str = ""
     """What a person can do who wants a call compiled that is not."""
-    _table: dict[Hashable, _Armed] = field(default_factory=dict)
+    _table: dict[CallId, _Armed] = field(default_factory=dict)
     _calls: tuple[CompiledCall, ...] = ()
     _dead: dict[str, str] = field(default_factory=dict)
     _told: list[str] = field(default_factory=list)
-    _steps: dict[Hashable, tuple[str, ...]] = field(default_factory=dict)
+    _steps: dict[Hashable, tuple[CallId, ...]] = field(default_factory=dict)
     _reasons_told: set[str] = field(default_factory=set)
     _contents: ContentsMemo = field(default_factory=ContentsMemo)
     tally: Tally = field(default_factory=Tally)
@@ -138,18 +139,21 @@ class CompiledCalls:
         self._reasons_told.add(reason)
         return True
 
-    def remember(self, plan: StepPlan, keys: Sequence[str]) -> None:
-        """Note which cells answered in a step that ran by itself, for when a graph of it replays."""
-        step = (plan.component, plan.structure, layouts(plan.inputs))
-        # A capture runs a step several times over; the fewest answers are those of one run.
-        before = self._steps.get(step)
-        if before is None or len(keys) < len(before):
-            if len(self._steps) >= _STEPS_KEPT:
-                self._steps.clear()
-            self._steps[step] = tuple(keys)
+    def count(self, answers: Sequence[CallId]) -> None:
+        """Count forwards of requests that compiled code answered."""
+        self.tally.executed(len(answers))
+        for each in answers:
+            if (armed := self._table.get(each)) is not None:
+                armed.answers += 1
 
-    def remembered(self, plan: StepPlan) -> tuple[str, ...]:
-        """Which cells a graph of this step holds."""
+    def remember(self, plan: StepPlan, answers: Sequence[CallId]) -> None:
+        """Note which calls answered in a step that ran by itself, for when a graph of it replays."""
+        if len(self._steps) >= _STEPS_KEPT:
+            self._steps.clear()
+        self._steps[plan.component, plan.structure, layouts(plan.inputs)] = tuple(answers)
+
+    def remembered(self, plan: StepPlan) -> tuple[CallId, ...]:
+        """Which calls a graph of this step holds."""
         return self._steps.get((plan.component, plan.structure, layouts(plan.inputs)), ())
 
     def told(self) -> tuple[str, ...]:
@@ -198,8 +202,7 @@ class CompiledCalls:
             output = bound.run(given)
         except Exception as error:
             return self._failed(call, error)
-        self._table[call.id].answers += 1
-        return Answered(output=output, key=call.key)
+        return Answered(output=output, id=call.id)
 
     def _fitting(
         self, calls: Sequence[CompiledCall], plan: StepPlan, inputs: Tensors

@@ -39,11 +39,17 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmCard:
-    """A card that is loaded: the identity of its weights, and how many graphs of its steps are armed."""
+    """A card that is loaded: the identity of its weights, and how many graphs and cells are armed for it."""
 
     card: str
     weights: str
     graphs: int
+    cells: int
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether anything answers its steps but eager."""
+        return bool(self.graphs or self.cells)
 
 
 def resident(part: Part, now_s: float) -> Resident:

@@ -23,7 +23,8 @@ from restrike.server.problems import Rejected
 from restrike.server.security.confined import inside
 from restrike.server.service import Service
 from restrike.server.submitting import Terms, Work, submit
-from restrike.server.views import MEDIA, explanation_view, files_of, run_view
+from restrike.server.views import MEDIA, files_of, run_view
+from restrike.workflow.explain import described
 from restrike.workflow.runs import RunFolder
 
 router = APIRouter(prefix="/api", tags=["runs"])
@@ -70,10 +71,10 @@ def read_definition(workflow: str, number: str, service: TheService, workspace: 
 
 @router.get(f"{_RUN}/explain", summary="Why each step was reused or computed")
 async def explain(workflow: str, number: str, service: TheService, workspace: Workspace = HERE) -> Any:
-    """With the parts of the key that differed from the nearest earlier one."""
+    """With the parts of the key that differed from the nearest earlier one, and what computed it."""
     session = service.session(workspace, trusted=True)
     found = await heavy(service, lambda: session.explain(f"{workflow}/{number}"))
-    return service.shown({"steps": [explanation_view(step) for step in found]})
+    return service.shown({"steps": [described(step) for step in found]})
 
 
 @router.get(f"{_RUN}/export", summary="All of a run as one zip", response_class=StreamingResponse)
@@ -106,17 +107,24 @@ async def rerun(
     workspace: Workspace = HERE,
     form: RerunForm | None = None,
 ) -> Any:
-    """The run's own definition as a new job, with its seed or another."""
+    """The run's own definition, or its call of an endpoint, as a new job, with its seed or another."""
     form = form or RerunForm()
 
     def do() -> dict[str, Any]:
         folder = _folder(service, workspace, workflow, number)
-        body = {"definition": _definition(folder), "name": folder.path.parent.name, "seed": form.chosen()}
-        # What ran was accepted before.
-        work = Work(kind=JobKind.WORKFLOW, body=body, workspace=workspace, trusted=True)
+        work = _again(folder, workspace, form.chosen())
         return detail(service, submit(service, work, Terms(client_id=form.client_id)))
 
     return await heavy(service, do)
+
+
+def _again(folder: RunFolder, workspace: str, seed: int | None) -> Work:
+    definition = _definition(folder)
+    kind, body = JobKind.WORKFLOW, {"definition": definition, "name": folder.path.parent.name, "seed": seed}
+    if "endpoint" in definition:
+        kind, body = JobKind.ENDPOINT, {**definition, "seed": definition["seed"] if seed is None else seed}
+    # What ran was accepted before.
+    return Work(kind=kind, body=body, workspace=workspace, trusted=True)
 
 
 @router.delete(_RUN, status_code=204, summary="Delete a run")

@@ -62,7 +62,7 @@ class Looking:
         return self.service.shown(await heavy(self.service, reading[kind]))
 
     async def explain(self, job: Job_) -> dict[str, Any]:
-        """Say why each step of a job was reused or computed, and why the job went to its device."""
+        """Say why each step of a job was reused or computed, and by what, and why the job went to its device."""
         return self.service.shown(await heavy(self.service, lambda: self._explain(job)))
 
     def _find(self, kind: Kind, text: str, after: str | None, limit: int, workspace: str) -> dict[str, Any]:
@@ -157,6 +157,7 @@ class Looking:
                     "step": step.record.action,
                     "status": step.record.status,
                     "why": step.why,
+                    **({"how": list(step.how)} if step.how else {}),
                     "seconds": round(step.record.seconds, 3),
                 }
                 for step in steps[:SHOWN]
