@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,28 @@ def test_a_client_that_goes_away_cancels_its_pictures(client: OpenAI, server: Se
     newest = get(f"{server.url}/api/jobs?limit=1")["jobs"][0]["id"]
     assert newest != before
     until(lambda: get(f"{server.url}/api/jobs/{newest}")["state"] == "cancelled")
+
+
+def test_two_clients_with_one_key_share_a_job_that_outlives_either(client: OpenAI, server: Server) -> None:
+    asked: dict[str, Any] = {
+        "model": "digits",
+        "prompt": "a six",
+        "extra_body": {"steps": 600, "seed": 66},
+        "extra_headers": {"Idempotency-Key": "shared"},
+    }
+    with ThreadPoolExecutor(1) as pool:
+        staying = pool.submit(client.images.generate, **asked)
+        with pytest.raises(openai.APITimeoutError):
+            client.with_options(timeout=0.5).images.generate(**asked)
+        stream = client.images.generate(**asked, stream=True)
+        stream.close()
+        made = staying.result()
+    assert len(pictures(made)) == 1
+    assert made.model_extra is not None
+    job = get(f"{server.url}/api/jobs/{made.model_extra['job']}")
+    assert (job["state"], job["cancel_requested"]) == ("succeeded", False)
+    # It did go away while the job ran; without a key that cancels, as the test before shows.
+    assert job["ended"] - job["created"] > 0.5
 
 
 def test_an_edit_needs_a_card_that_takes_a_picture(client: OpenAI) -> None:

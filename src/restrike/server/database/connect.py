@@ -5,6 +5,7 @@ Every write is one transaction that is on the disk when it returns. No rule of t
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _PASSING = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR", "SQLITE_NOMEM")
 _BARRED = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOTADB")
 # PostgreSQL's classes of states: connections, resources, shutting down or starting, a system's own fault.
 _AWAY = ("08", "53", "57P", "58")
+_log = logging.getLogger(__name__)
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -66,11 +68,14 @@ class Database:
         """
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS))
-        head = ScriptDirectory.from_config(config).get_current_head()
+        scripts = ScriptDirectory.from_config(config)
+        head = scripts.get_current_head()
         with self._translated(), self._engine.connect() as connection:
             # A worker that is frozen in a transaction holds the lock, and the server that ends it starts so.
-            if MigrationContext.configure(connection).get_current_revision() == head:
+            found = MigrationContext.configure(connection).get_current_revision()
+            if found == head:
                 return
+            self._check_known(found, scripts)
             connection.rollback()
             self._lock_out_writers(connection)
             config.attributes["connection"] = connection
@@ -80,13 +85,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees what was committed."""
-        with self._translated(), self._engine.connect() as connection:
+        with self._untold(), self._translated(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that no other writer comes between, so that events are read in their order."""
-        with self._translated(), self._engine.connect() as connection:
+        with self._untold(), self._translated(), self._engine.connect() as connection:
             self._lock_out_writers(connection)
             try:
                 yield connection
@@ -99,6 +104,13 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def _check_known(self, revision: str | None, scripts: ScriptDirectory) -> None:
+        if revision not in (None, *(script.revision for script in scripts.walk_revisions())):
+            raise Refused(
+                f"database '{self.shown}' was made by a later version of Restrike, its tables are {revision}; "
+                "run that version, or give another database"
+            )
 
     def _lock_out_writers(self, connection: Connection) -> None:
         if self.is_sqlite:
@@ -130,6 +142,21 @@ class Database:
         except SQLAlchemyError as error:
             raise _failure(error, f"database '{self.shown}'") from error
 
+    @contextmanager
+    def _untold(self) -> Iterator[None]:
+        """Keep where a database server is, and who asks it, from those who only wait for an answer.
+
+        The whole message is for the log: a file's place is known to whoever takes the folders out of answers.
+        """
+        try:
+            yield
+        except RestrikeError as error:
+            cause = error.__cause__
+            if self.is_sqlite or not isinstance(cause, SQLAlchemyError):
+                raise
+            _log.warning("%s", error.message)
+            raise type(error)(f"the database {_reason(cause)}") from error
+
 
 def _failure(error: SQLAlchemyError, where: str) -> RestrikeError:
     """A failure of the database, or of its pool of connections, by what can change it."""
@@ -145,6 +172,18 @@ def _failure(error: SQLAlchemyError, where: str) -> RestrikeError:
     if code.startswith(_PASSING) or error.connection_invalidated or _is_away(error):
         return Shortfall(message)
     return Refused(message) if code.startswith(_BARRED) else Crashed(message)
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """What PostgreSQL itself says of a failure, which names no address; else only that there is one."""
+    if isinstance(error, PoolTimeoutError):
+        return "has no connection free; ask again later"
+    if not isinstance(error, DBAPIError):
+        return "failed; the server's log says how"
+    if _is_away(error) or error.connection_invalidated:
+        return "cannot be reached; ask again later"
+    said = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+    return f"answered: {said}" if said else "failed; the server's log says how"
 
 
 def _is_away(error: DBAPIError) -> bool:

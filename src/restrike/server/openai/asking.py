@@ -59,6 +59,14 @@ def submitted(service: Service, request: Request, body: Mapping[str, Any]) -> Jo
     return submit(service, work, Terms(client_id=key))
 
 
+def stops_with_its_client(request: Request) -> bool:
+    """Whether the job of a request has nobody left to wait for it once its client has gone.
+
+    With a key of idempotency the same job is a retry's, and anyone's who sent the key.
+    """
+    return _KEY not in request.headers
+
+
 async def form_of(
     request: Request, kind: type[Asked], files: tuple[str, ...]
 ) -> tuple[Asked, list[UploadFile]]:

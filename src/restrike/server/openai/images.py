@@ -43,7 +43,7 @@ router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=OpenAIRoute
 
 @router.post("/generations", summary="Make pictures", response_model=None)
 async def generations(asked: ImageAsked, request: Request, service: TheService) -> Any:
-    """Answered when they are made; a client that goes away cancels them."""
+    """Answered when made; a client that goes away cancels them, unless it sent an Idempotency-Key."""
     card = await heavy(service, partial(card_of, asked.model))
     return await _made(service, request, asked, image_body(asked, card), "image_generation")
 
@@ -64,7 +64,7 @@ async def _made(
     service: Service, request: Request, asked: ImageAsked, body: dict[str, Any], kind: str
 ) -> Response | dict[str, Any]:
     job = await heavy(service, partial(submitted, service, request, body))
-    answering = Answering(service=service, job=job, asked=asked, kind=kind)
+    answering = Answering(service=service, request=request, job=job, asked=asked, kind=kind)
     if asked.stream:
         frames = answering.frames()
         return StreamingResponse(

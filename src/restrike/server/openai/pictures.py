@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from fastapi import Request
 
 from restrike.errors import RestrikeError
 from restrike.server.jobs.model import Job, JobEvent
 from restrike.server.made import MadeFile, made, seed_of
 from restrike.server.openai.asked import AUTO, ImageAsked
 from restrike.server.openai.failures import described
-from restrike.server.openai.waiting import cancel, events_of, outcome
+from restrike.server.openai.waiting import abandon, events_of, outcome
 from restrike.server.service import Service
 
 # Tokens are not what pictures cost here; the field is required in OpenAI's event.
@@ -34,6 +35,7 @@ class Answering:
     """How the pictures of one job are answered; `kind` begins the names of its events."""
 
     service: Service
+    request: Request
     job: Job
     asked: ImageAsked
     kind: str
@@ -55,7 +57,7 @@ class Answering:
         }
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """The events as server-sent events; a reader that goes away cancels the job."""
+        """The events as server-sent events; a reader that goes away may cancel the job."""
         finished = False
         try:
             async for frame in self._previews():
@@ -69,7 +71,7 @@ class Answering:
             yield _frame({"type": "error", "error": self.service.shown(described(error))})
         finally:
             if not finished:
-                await cancel(self.service, self.job)
+                await abandon(self.service, self.job, self.request)
 
     async def _previews(self) -> AsyncIterator[bytes]:
         shown, total = 0, 0

@@ -1,6 +1,7 @@
 """Waits for a job for a request that has no other answer: when its client goes, the job is cancelled.
 
-A job that was submitted for its id (a video, everything under `/api`) is never cancelled so.
+A job that others may wait for is never cancelled so: one that was submitted for its id (a video, everything
+under `/api`), or with a key of idempotency.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fastapi import Request
 
 from restrike.errors import Cancelled
 from restrike.server.jobs.model import Job, JobEvent, JobState
+from restrike.server.openai.asking import stops_with_its_client
 from restrike.server.openai.failures import of_job
 from restrike.server.service import Service
 from restrike.server.streaming import Follow
@@ -47,7 +49,7 @@ async def succeeded(service: Service, job: Job, request: Request) -> Job:
             pass
         group.cancel_scope.cancel()
     if gone:
-        await cancel(service, job)
+        await abandon(service, job, request)
         raise Cancelled("the client went away")
     return await outcome(service, job)
 
@@ -60,6 +62,12 @@ async def outcome(service: Service, job: Job) -> Job:
     if ended.state is not JobState.SUCCEEDED:
         raise of_job(ended.failure, str(ended.state))
     return ended
+
+
+async def abandon(service: Service, job: Job, request: Request) -> None:
+    """Ask a job to stop whose client has gone, unless another one may wait for it."""
+    if stops_with_its_client(request):
+        await cancel(service, job)
 
 
 async def cancel(service: Service, job: Job) -> None:
