@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -55,10 +55,14 @@ from restrike.media.provenance import Provenance
 
 
 class Cancellation:
-    """A flag that stops a request at its next step boundary; safe to set from any thread."""
+    """A flag that stops a request at its next step boundary; safe to set from any thread.
 
-    def __init__(self) -> None:
+    `asked` is called at each boundary too, on the thread of the request, and may raise Cancelled itself.
+    """
+
+    def __init__(self, asked: Callable[[], None] = lambda: None) -> None:
         self._event = threading.Event()
+        self._asked = asked
 
     def cancel(self) -> None:
         """Ask the request to stop."""
@@ -71,6 +75,7 @@ class Cancellation:
 
     def check(self) -> None:
         """Raise Cancelled once `cancel` was called."""
+        self._asked()
         if self._event.is_set():
             raise Cancelled("cancelled at a step boundary")
 
@@ -218,7 +223,7 @@ class ReadyRequest:
                 arguments=self.arguments,
                 item=item,
                 device=self.resident.device,
-                component=self.resident.component,
+                component=self._component,
                 shared=shared,
                 features=self.features,
                 apart=lambda: self.resident.turn,
@@ -229,6 +234,11 @@ class ReadyRequest:
             phase=lambda name: self.resident.phase(Phase(name=name, form=self.form)),
             runs_ahead=self.spec.opaque,
         )
+
+    def _component(self, name: str) -> Any:
+        # To bring it may take minutes, and several may be needed before the first step.
+        self.cancellation.check()
+        return self.resident.component(name)
 
     def _side_by_side(self, runs: list[PictureRun], made: _Made) -> RequestSteps:
         """Pictures that take their steps together and are finished one after the other."""

@@ -104,7 +104,8 @@ class Pool:
         self._place, self._options, self._happened = place, options or PoolOptions(), happened
         self._database = Database(place.database_url)
         self._workers, self._jobs = Workers(self._database), Queue(self._database)
-        self._recovery = Recovery(self._jobs, History(self._database), self._workers)
+        self._history = History(self._database)
+        self._recovery = Recovery(self._jobs, self._history, self._workers)
         self._seats = [_Seat(slot=slot, rank=rank) for rank, slot in enumerate(slots)]
         self._owner = str(Owner.here())
         self._selector = selectors.DefaultSelector()
@@ -206,10 +207,13 @@ class Pool:
 
     def _tick(self) -> None:
         rows = {row.id: row for row in self._workers.all()}
+        cancelled = self._history.cancelled_on()
         # All of them before anything is written: one that is frozen may hold the database's lock.
         for seat in self._seats:
             if seat.child is not None:
-                self._watch(seat, seat.child, rows.get(seat.child.name))
+                row = rows.get(seat.child.name)
+                self._watch(seat, seat.child, row)
+                self._watch_cancelled(seat, seat.child, row, cancelled)
         for seat in self._seats:
             if seat.child is None:
                 self._start(seat)
@@ -285,7 +289,7 @@ class Pool:
             self._selector.unregister(child.nudges)
 
     def _watch(self, seat: _Seat, child: Child, row: WorkerRow | None) -> None:
-        """Kill a worker that hangs, or whose job was cancelled and does not stop."""
+        """Kill a worker that hangs."""
         now_s = time.monotonic()
         heartbeat, cpu_s = (row.heartbeat if row else 0.0), child.cpu_s()
         if (heartbeat, cpu_s) != seat.heard[:2]:
@@ -293,18 +297,24 @@ class Pool:
         elif now_s - seat.heard[2] > (self._options.hang_s if row else self._options.start_s):
             reason = f"it was not heard and computed nothing for {now_s - seat.heard[2]:.0f} s"
             child.kill(Exit(cause=Cause.HUNG, reason=reason))
-        self._watch_cancelled(seat, child, row, now_s)
 
-    def _watch_cancelled(self, seat: _Seat, child: Child, row: WorkerRow | None, now_s: float) -> None:
-        job = row.report.job if row else None
-        if row is None or job is None or not self._jobs.cancel_requested(job, row.report.attempt):
+    def _watch_cancelled(
+        self, seat: _Seat, child: Child, row: WorkerRow | None, cancelled: frozenset[str]
+    ) -> None:
+        if row is None or not self._should_stop(row, cancelled):
             seat.asked_s = None
             return
+        now_s = time.monotonic()
         seat.asked_s = seat.asked_s or now_s
         grace_s = max(self._options.grace_s, 2 * row.report.step_s)
         if now_s - seat.asked_s > grace_s:
             reason = f"the job was cancelled and did not stop within {grace_s:.0f} s"
             child.kill(Exit(cause=Cause.CANCELLED, reason=reason))
+
+    def _should_stop(self, row: WorkerRow, cancelled: frozenset[str]) -> bool:
+        # What the worker says it runs may be another's by now; and one that went deaf at once says nothing.
+        said = row.report.job
+        return row.id in cancelled if said is None else self._jobs.cancel_requested(said, row.report.attempt)
 
     def _clean(self) -> None:
         """Remove previews that nobody looks at any more."""

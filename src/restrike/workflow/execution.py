@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from restrike.engine.counts import Executed
     from restrike.engine.engine import Engine
     from restrike.engine.events import Event
+    from restrike.engine.requests import StreamOptions
 
 
 class Executor:
@@ -51,7 +52,8 @@ class Executor:
                     self.executed[action.id] = event.generation.executed
                 self._watch(action.id, event)
 
-            value = operation.run(self._engine(), arguments, action.seed, watch, self._preview_every)
+            options = _options(self._preview_every, check)
+            value = operation.run(self._engine(), arguments, action.seed, watch, options)
             if isinstance(operation, Generate):
                 operation.check_unchanged()
             return value
@@ -62,6 +64,12 @@ class Executor:
     def file(self, leaf: FileInput) -> Any:
         """What a file holds: a clip, a sound, a text, or a tree of values for JSON."""
         return read_asset(leaf)
+
+
+def _options(preview_every: int, check: Callable[[], None]) -> StreamOptions:
+    from restrike.engine.requests import Cancellation, StreamOptions
+
+    return StreamOptions(preview_every=preview_every, cancellation=Cancellation(check))
 
 
 @cache

@@ -56,6 +56,12 @@ class History:
             state = connection.execute(select(jobs.c.state).where(jobs.c.id == name)).scalar_one_or_none()
         return state is None or state in _FINAL
 
+    def cancelled_on(self) -> frozenset[str]:
+        """The workers whose running job was asked to stop."""
+        query = select(jobs.c.worker).where(jobs.c.state == JobState.RUNNING, jobs.c.cancel_requested)
+        with self._database.read() as connection:
+            return frozenset(connection.execute(query).scalars())
+
     def ahead_of(self, job: Job) -> int:
         """How many waiting jobs stand before a waiting one."""
         query = select(func.count()).where(

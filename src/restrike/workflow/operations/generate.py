@@ -26,6 +26,7 @@ from restrike.workflow.values import Clip
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
     from restrike.engine.events import Event
+    from restrike.engine.requests import StreamOptions
 
 EPOCH = "1"
 ADAPTERS = "adapters"
@@ -147,7 +148,7 @@ class Generate:
         arguments: Mapping[str, Any],
         seed: int | None,
         watch: Callable[[Event], None],
-        preview_every: int = 0,
+        options: StreamOptions | None = None,
     ) -> Clip | list[Clip]:
         """Generate through the engine; one clip, or a list when `count` says so."""
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -157,7 +158,7 @@ class Generate:
         request = Request(**_tuples(given), seed=seed, items=tuple(range(count)), adapters=self.settled)
         # What was synced is nowhere but in the engine.
         card = self.card if self.stamp.versions else pinned(self.card, self.stamp.weights)
-        clips = streamed(engine, card, request, watch, preview_every)
+        clips = streamed(engine, card, request, watch, options)
         return clips if count > 1 else clips[0]
 
 

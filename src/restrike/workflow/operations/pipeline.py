@@ -28,6 +28,7 @@ from restrike.workflow.values import Clip
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
     from restrike.engine.events import Event
+    from restrike.engine.requests import StreamOptions
 
 EPOCH = "1"
 COUNT = "count"
@@ -118,13 +119,13 @@ class PipelineCall:
         arguments: Mapping[str, Any],
         seed: int | None,
         watch: Callable[[Event], None],
-        preview_every: int = 0,
+        options: StreamOptions | None = None,
     ) -> Clip | list[Clip]:
         """Call the pipeline through the engine; one clip, or a list when `count` says so."""
         given = {name: _called_with(value) for name, value in arguments.items() if value is not None}
         count = given.pop(COUNT, 1)
         request = Request(prompt="", seed=seed, items=tuple(range(count)), call=given)
-        clips = streamed(engine, self.card(), request, watch, preview_every)
+        clips = streamed(engine, self.card(), request, watch, options)
         return clips if count > 1 else clips[0]
 
 

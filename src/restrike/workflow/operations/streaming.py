@@ -13,6 +13,7 @@ from restrike.workflow.values import Clip, Sound
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
     from restrike.engine.events import Event
+    from restrike.engine.requests import StreamOptions
 
 
 def streamed(
@@ -20,13 +21,12 @@ def streamed(
     card: ModelCard,
     request: Request,
     watch: Callable[[Event], None],
-    preview_every: int = 0,
+    options: StreamOptions | None = None,
 ) -> list[Clip]:
-    """One clip for each item of the request; raises what made it fail, or what `watch` raises."""
+    """One clip for each item of the request; raises what made it fail or stop, or what `watch` raises."""
     from restrike.engine.events import Failed, Stopped, Succeeded
-    from restrike.engine.requests import StreamOptions
 
-    for event in engine.stream(card, request, StreamOptions(preview_every=preview_every)):
+    for event in engine.stream(card, request, options):
         watch(event)
         if isinstance(event, Failed | Stopped):
             raise event.error
