@@ -44,8 +44,9 @@ def test_a_refusal_of_the_child_is_one_line_and_its_exit_code_and_leaves_a_repor
 ) -> None:
     outcome = restrike("mint", "digits", "--shapes", "large")
     assert outcome.code == 2
-    assert outcome.err.count("\n") == 1
-    assert "unknown shape class 'large'" in outcome.err
+    phase, refusal = outcome.err.splitlines()
+    assert phase == "loading"
+    assert "unknown shape class 'large'" in refusal
     assert len(list(tmp_path.glob("store/cells/mints/*/report.json"))) == 1
 
 

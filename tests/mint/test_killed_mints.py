@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from restrike.mint.events import MintEvent, MintPhase, PhaseBegan, read_events
-from restrike.mint.parent import mint
+from restrike.mint.parent import Pulse, mint
 from restrike.mint.report import read_report
 from restrike.mint.request import Budget, MintRequest
 
@@ -162,9 +162,13 @@ class Cancels:
 
     def __init__(self) -> None:
         self.asked = False
+        self.pulses: list[Pulse] = []
 
     def show(self, event: MintEvent) -> None:
         self.asked = self.asked or (isinstance(event, PhaseBegan) and event.phase == "warmup_forward")
+
+    def working(self, pulse: Pulse) -> None:
+        self.pulses.append(pulse)
 
     def cancelled(self) -> bool:
         return self.asked
@@ -172,7 +176,8 @@ class Cancels:
 
 def test_a_cancelled_mint_is_neither_crashed_nor_refused_and_nothing_of_it_runs_on(bench: Bench) -> None:
     request = bench.request("sleeps")
-    made = mint(request, Cancels())
+    watcher = Cancels()
+    made = mint(request, watcher)
     assert (made.report.ending.outcome, made.report.phase, made.attempts) == (
         "cancelled",
         "warmup_forward",
@@ -180,3 +185,9 @@ def test_a_cancelled_mint_is_neither_crashed_nor_refused_and_nothing_of_it_runs_
     )
     with pytest.raises(AssertionError, match="the child has gone"):
         child_of(request)
+    # What it showed of itself meanwhile: that it ran, what it held, and work in between.
+    assert max(pulse.memory_bytes for pulse in watcher.pulses) > 50 << 20
+    assert [pulse.elapsed_s for pulse in watcher.pulses] == sorted(
+        pulse.elapsed_s for pulse in watcher.pulses
+    )
+    assert 0 <= min(pulse.quiet_s for pulse in watcher.pulses) < 5

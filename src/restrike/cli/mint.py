@@ -212,8 +212,8 @@ def _run_rig(options: Options) -> None:
     from restrike.cli.mint_screen import screen
     from restrike.mint.rig import run_rig
 
-    with screen() as watcher:
-        trials = run_rig(watcher)
+    with screen() as shown:
+        trials = run_rig(shown.named)
     if options.json:
         typer.echo(jsons.dumps({"trials": [asdict(trial) for trial in trials]}, indent=2))
         return

@@ -36,11 +36,30 @@ _LOOK_S = 0.2
 _GRACE_S = 3.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pulse:
+    """What a mint shows between its events.
+
+    Seconds since the attempt began and since it last showed work, and those after which each ends it
+    (`budget_s` None: never); bytes that its processes hold now.
+    """
+
+    elapsed_s: float
+    budget_s: float | None
+    quiet_s: float
+    stalled_s: float
+    memory_bytes: int
+
+
 class Watcher(Protocol):
     """Who wants to know what happens, and may ask to stop."""
 
     def show(self, event: MintEvent) -> None:
         """Called for each event, in order."""
+        ...
+
+    def working(self, pulse: Pulse) -> None:
+        """Called several times a second while the mint goes on."""
         ...
 
     def cancelled(self) -> bool:
@@ -52,6 +71,9 @@ class Unwatched:
     """Nobody looks and nobody cancels."""
 
     def show(self, event: MintEvent) -> None:
+        """Nothing is shown."""
+
+    def working(self, pulse: Pulse) -> None:
         """Nothing is shown."""
 
     def cancelled(self) -> bool:
@@ -155,7 +177,7 @@ class _Watch:
         self._stalled_s, self._clock = stalled_s, clock
         self._began = self._moved = clock()
         self._seen: Evidence | None = None
-        self._shown = 0
+        self._memory_bytes = self._shown = 0
 
     def wait(self) -> Stop | None:
         """Why the child has to be ended; None when it ended by itself."""
@@ -166,6 +188,7 @@ class _Watch:
                 self._show()
                 return stop
             self._show()
+            self._watcher.working(self._pulse())
             time.sleep(_LOOK_S)
         self._show()
         return None
@@ -179,6 +202,7 @@ class _Watch:
     def _reason(self) -> Stop | None:
         now, budget, used = self._clock(), self._request.budget, usage(self._child.pid)
         found = evidence(used, self._request.events, Path(self._request.scratch))
+        self._memory_bytes = used.memory_bytes
         if found != self._seen:
             self._seen, self._moved = found, now
         if self._watcher.cancelled():
@@ -188,6 +212,16 @@ class _Watch:
         if budget.memory_bytes is not None and used.memory_bytes > budget.memory_bytes:
             return Stop.MEMORY
         return Stop.STALLED if now - self._moved > self._stalled_s else None
+
+    def _pulse(self) -> Pulse:
+        now = self._clock()
+        return Pulse(
+            elapsed_s=now - self._began,
+            budget_s=self._request.budget.seconds,
+            quiet_s=now - self._moved,
+            stalled_s=self._stalled_s,
+            memory_bytes=self._memory_bytes,
+        )
 
     def _interrupt(self, stop: Stop) -> None:
         """Let a cancelled child write its own report; what is out of its budget gets no more time."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from restrike.mint.adoption.second import serve_in_second_process
 from restrike.mint.cell.facts import Recipe
 from restrike.mint.cell.host import cpu_target
 from restrike.mint.outcome import Outcome, error_of
-from restrike.mint.parent import Watcher, mint
+from restrike.mint.parent import Unwatched, Watcher, mint
 from restrike.mint.request import MintRequest, slot_of
 
 CARD = "digits"
@@ -36,17 +37,21 @@ class Trial:
     max_difference: float
 
 
-def run_rig(watcher: Watcher | None = None) -> tuple[Trial, ...]:
-    """Run both cycles side by side in a store that is thrown away.
+def _unwatched(recipe: Recipe) -> Watcher:
+    return Unwatched()
+
+
+def run_rig(watcher_of: Callable[[Recipe], Watcher] = _unwatched) -> tuple[Trial, ...]:
+    """Run both cycles side by side in a store that is thrown away, each with a watcher of its own.
 
     Raises:
         Refused, Shortfall, Crashed, Cancelled: as the cycle's first failure.
     """
     with tempfile.TemporaryDirectory(prefix="restrike-rig-") as folder, ThreadPoolExecutor() as pool:
-        return tuple(pool.map(lambda recipe: _cycle(recipe, Path(folder), watcher), RECIPES))
+        return tuple(pool.map(lambda recipe: _cycle(recipe, Path(folder), watcher_of(recipe)), RECIPES))
 
 
-def _cycle(recipe: Recipe, folder: Path, watcher: Watcher | None) -> Trial:
+def _cycle(recipe: Recipe, folder: Path, watcher: Watcher) -> Trial:
     card = registry.find(CARD)
     shapes = card.compile.shapes[:1] if card.compile else ()
     request = MintRequest(

@@ -12,7 +12,7 @@ from restrike.mint.adoption.discovery import Wanted
 from restrike.mint.cell.host import cpu_target, cuda_target
 from restrike.mint.events import EntryLanded, MintEvent
 from restrike.mint.outcome import Outcome
-from restrike.mint.parent import mint
+from restrike.mint.parent import Pulse, mint
 from restrike.mint.request import MintRequest, slot_of
 from restrike.mint.scratch import new_scratch, tidy
 from restrike.mint.store.store import CellStore
@@ -62,6 +62,9 @@ class Minting:
         """Adopt each cell as it lands."""
         if isinstance(event, EntryLanded):
             self._landed()
+
+    def working(self, pulse: Pulse) -> None:
+        """Nobody waits for it."""
 
     def cancelled(self) -> bool:
         """Whether it was ended."""
