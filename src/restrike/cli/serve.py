@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from restrike.server.hosting import Hosting
     from restrike.server.service import Service
 
-NEEDED = ("alembic", "fastapi", "mcp", "prometheus_client", "python_multipart", "uvicorn")
+NEEDED = ("alembic", "fastapi", "jsonschema", "mcp", "prometheus_client", "python_multipart", "uvicorn")
 """What the extra brings, as it is imported."""
 _LOOK_S = 0.05
 _BACKLOG = 1024
@@ -117,6 +117,22 @@ class Options:
             metavar="FILE", help="A Python file with tasks of your own; it is run.", rich_help_panel=_MACHINE
         ),
     ] = field(default_factory=list)
+    endpoints: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="Endpoints to serve: FILE.py[:NAME] or a module; repeatable. Its code is run by workers.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = field(default_factory=list)
+    slot: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=CARD",
+            help="The model in a slot of them; repeatable.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = field(default_factory=list)
     drain: Annotated[
         bool,
         typer.Option(
@@ -157,8 +173,10 @@ def data_folder(given: Path | None) -> Path:
 
 
 def _hosting(options: Options) -> Hosting:
+    from restrike.cli.endpoints import slots_of as models_of
     from restrike.engine.capture.modes import checked_mode
     from restrike.server.devices import slots_here, slots_of
+    from restrike.server.endpoints.catalogue import catalogue
     from restrike.server.hosting import Hosting
     from restrike.server.place import Place
     from restrike.server.pool import PoolOptions
@@ -174,6 +192,7 @@ def _hosting(options: Options) -> Hosting:
             mint=options.mint,
             allow_code=tuple(path.absolute() for path in options.allow_code),
         ),
+        catalogue=catalogue(options.endpoints, models_of(options.slot)),
         access=Access(
             host=options.host, hosts=tuple(options.allow_host), origins=tuple(options.allow_origin)
         ),

@@ -19,7 +19,7 @@ from restrike.endpoints.declaration import MARK, Endpoint
 from restrike.endpoints.places import Place
 from restrike.endpoints.stubs import stubbed_builtins
 from restrike.errors import Crashed, NotFound, Refused, RestrikeError, Unknown
-from restrike.keys import Digest, file_digest
+from restrike.keys import Digest, digest, file_digest
 from restrike.keys.sources import local_sources
 
 
@@ -30,6 +30,11 @@ class Found:
     place: Place
     endpoints: Mapping[str, Endpoint]
     sources: tuple[Digest, ...]
+
+    @property
+    def source(self) -> str:
+        """A digest of all that it is made of."""
+        return digest("endpoint-source", "1", [each.hex for each in self.sources]).hex
 
     def meant(self) -> Endpoint:
         """The endpoint that the place names, or the only one; raises Unknown or Refused."""

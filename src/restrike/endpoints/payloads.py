@@ -8,12 +8,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import to_jsonable_python
 
@@ -23,19 +31,24 @@ from restrike.errors import Finding, Refused
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-_ROOT = "payload"
+ROOT = "payload"
+PICTURE = "picture"
+"""The `format` of a field for a picture, in schemas."""
+Pictures = Callable[[str], Path]
+"""Finds the file of a picture that a payload names."""
 
 
-def _pixels(given: Any) -> Any:
+def _pixels(given: Any, info: ValidationInfo) -> Any:
     from restrike.media import read_picture
 
-    return read_picture(given) if isinstance(given, str) else given
+    find: Pictures = info.context or Path
+    return read_picture(find(given)) if isinstance(given, str) else given
 
 
 Pixels = Annotated[
     Any,
     BeforeValidator(_pixels),
-    WithJsonSchema({"type": "string", "description": "a picture's file"}),
+    WithJsonSchema({"type": "string", "format": PICTURE, "description": "a picture's file"}),
 ]
 """A payload field for a picture: the name of its file outside, HWC uint8 pixels inside."""
 
@@ -87,10 +100,10 @@ class PayloadType:
         except ValidationError as error:
             raise InvalidPayload([_finding(dict(each)) for each in error.errors()]) from error
 
-    def read_json(self, text: str) -> Any:
-        """The payload of a JSON text; raises as `read`."""
+    def read_json(self, text: str, pictures: Pictures = Path) -> Any:
+        """The payload of a JSON text, in which `pictures` finds those that it names; raises as `read`."""
         try:
-            return self._adapter.validate_json(text, extra="forbid")
+            return self._adapter.validate_json(text, extra="forbid", context=pictures)
         except ValidationError as error:
             raise InvalidPayload([_finding(dict(each)) for each in error.errors()]) from error
 
@@ -158,7 +171,7 @@ def _field(name: str, info: FieldInfo) -> PayloadField:
 
 
 def _finding(error: Mapping[str, Any]) -> Finding:
-    place = ".".join((_ROOT, *map(str, error["loc"])))
+    place = ".".join((ROOT, *map(str, error["loc"])))
     given = error.get("input")
     shown = (
         f", not {given!r}"

@@ -40,17 +40,22 @@ class Clip:
 
 @dataclass(kw_only=True)
 class Files:
-    """Where the files of a request go, and those that are there; `folder` is None when nobody said where."""
+    """Where the files of a request go, and those that are there; `folder` is None when nobody said where.
+
+    `told` says where a file lies, in the words of whoever asked for it.
+    """
 
     folder: Path | None
     write: Callable[[Path, Clip], str]
+    told: Callable[[Path], str] = str
     saved: list[Saved] = field(default_factory=list)
 
     def add(self, name: str, clip: Clip) -> Saved:
         """Write one; raises Refused for a name that is taken or leads elsewhere, or without a folder."""
         if self.folder is None:
             raise Refused(f"'{name}' cannot be saved: no folder for files was given")
-        if not name or Path(name).name != name or name.startswith("."):
+        is_plain = name.isprintable() and "\\" not in name and not name.startswith(".")
+        if not is_plain or Path(name).name != name:
             raise Refused(f"'{name}' is not the name of a file; leave folders out")
         if any(each.name == name for each in self.saved):
             raise Refused(f"'{name}' is saved twice in one request; give each file its own name")
@@ -58,7 +63,12 @@ class Files:
         digest = self.write(path, clip)
         frames, height_px, width_px, _ = clip.frames_THWC.shape
         made = Saved(
-            name=name, path=str(path), sha256=digest, width=width_px, height=height_px, frames=frames
+            name=name,
+            path=self.told(path),
+            sha256=digest,
+            width=width_px,
+            height=height_px,
+            frames=frames,
         )
         self.saved.append(made)
         return made

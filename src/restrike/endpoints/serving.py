@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,13 +50,16 @@ class Answer:
 class Asked:
     """How a payload is to be served: which handler, None for the only one; its seed, None to draw one.
 
-    `folder` is where its files go. `watch` is shown `Progressed` and the engine's events as they happen.
+    `folder` is where its files go, and `told` says of each where that is. `watch` is shown `Progressed` and
+    the engine's events as they happen, with a preview after every `preview_every`-th step (0: none).
     """
 
     handler: str | None = None
     seed: int | None = None
     folder: Path | None = None
+    told: Callable[[Path], str] = str
     cancellation: Cancellation | None = None
+    preview_every: int = 0
     watch: Callable[[object], None] = field(default=lambda event: None)
 
 
@@ -131,7 +134,7 @@ class _Request:
         self._cancellation = asked.cancellation or Cancellation()
         self._weights: dict[str, None] = {}
         self._is_over = False
-        self.files = Files(folder=asked.folder, write=write_clip)
+        self.files = Files(folder=asked.folder, write=write_clip, told=asked.told)
         self.context = Context(
             slots={name: SlotModel(card, self._make) for name, card in serving.cards.items()},
             seed=checked_seed(asked.seed),
@@ -154,7 +157,8 @@ class _Request:
                 "a model of a request that is over was kept; take it from ctx.slots of this request"
             )
         seeded = with_seed(request, self.context.seed)
-        job = self._serving.engine.submit(card, seeded, StreamOptions(cancellation=self._cancellation))
+        options = StreamOptions(cancellation=self._cancellation, preview_every=self._asked.preview_every)
+        job = self._serving.engine.submit(card, seeded, options)
         for event in job:
             self._asked.watch(event)
             if isinstance(event, Noticed):
@@ -181,14 +185,19 @@ class _Request:
 
 def handler_of(endpoint: Endpoint, name: str | None) -> Handler:
     """The handler of that name, or the only one; raises Unknown or Refused."""
+    return endpoint.handlers[handler_named(endpoint.name, tuple(endpoint.handlers), name)]
+
+
+def handler_named(endpoint: str, handlers: Sequence[str], name: str | None) -> str:
+    """Which of an endpoint's handlers is meant, None being the only one; raises Unknown or Refused."""
     if name is None:
-        if len(endpoint.handlers) > 1:
-            listed = ", ".join(endpoint.handlers)
-            raise Refused(f"endpoint '{endpoint.name}' has several handlers; name one of {listed}")
-        return next(iter(endpoint.handlers.values()))
-    if name not in endpoint.handlers:
-        raise Unknown(f"handler of endpoint '{endpoint.name}'", name, endpoint.handlers)
-    return endpoint.handlers[name]
+        if len(handlers) > 1:
+            listed = ", ".join(handlers)
+            raise Refused(f"endpoint '{endpoint}' has several handlers; name one of {listed}")
+        return handlers[0]
+    if name not in handlers:
+        raise Unknown(f"handler of endpoint '{endpoint}'", name, handlers)
+    return name
 
 
 def set_up(endpoint: Endpoint, context: Context) -> Any:

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from restrike.cards import registry
 from restrike.cards.card import ModelCard
 from restrike.cards.request import Request
 from restrike.cards.request_options import request_of
-from restrike.endpoints.declaration import Endpoint, Slot
+from restrike.endpoints.declaration import Slot
 from restrike.errors import NotFound, Refused, Unknown
 
 if TYPE_CHECKING:
     from restrike.engine.result import Generation
 
 Cards = Mapping[str, ModelCard]
+
+
+class Slotted(Protocol):
+    """What has slots: an endpoint, or what is known of one that was looked at elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def slots(self) -> Mapping[str, Slot]:
+        """Its slots by name."""
+        ...
 
 
 class UnfilledSlot(Refused):
@@ -57,7 +71,7 @@ class SlotModel:
         return self.make(self.card, request_of(prompt, {**self.options, **options}))
 
 
-def fill(endpoint: Endpoint, given: Mapping[str, str | ModelCard]) -> Cards:
+def fill(endpoint: Slotted, given: Mapping[str, str | ModelCard]) -> Cards:
     """The card of each slot, looked up by what is given for it, or by its default; loads no weights.
 
     Raises:
@@ -71,7 +85,7 @@ def fill(endpoint: Endpoint, given: Mapping[str, str | ModelCard]) -> Cards:
     return {name: _card(endpoint, name, slot, given.get(name)) for name, slot in endpoint.slots.items()}
 
 
-def _card(endpoint: Endpoint, name: str, slot: Slot, given: str | ModelCard | None) -> ModelCard:
+def _card(endpoint: Slotted, name: str, slot: Slot, given: str | ModelCard | None) -> ModelCard:
     wanted = given or slot.default
     if not wanted:
         raise UnfilledSlot(endpoint.name, name)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.to_thread
@@ -19,6 +19,7 @@ from restrike.server.app import create_app
 from restrike.server.connections import TimedHeads
 from restrike.server.database.connect import Database
 from restrike.server.devices import Slot
+from restrike.server.endpoints.catalogue import Catalogue
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
 from restrike.server.place import DEFAULT_WORKSPACE, Place
@@ -47,6 +48,7 @@ class Hosting:
     place: Place
     slots: tuple[Slot, ...]
     pool: PoolOptions = field(default_factory=PoolOptions)
+    catalogue: Catalogue = field(default_factory=Catalogue)
     access: Access = field(default_factory=Access)
     limits: Limits = field(default_factory=Limits)
     workspaces: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ def host(chosen: Hosting) -> FastAPI:
         place=place,
         database=database,
         planning=_planning(chosen),
+        catalogue=chosen.catalogue,
         limits=chosen.limits,
         waking=wake,
         not_ready=readiness.why,
@@ -125,7 +128,8 @@ async def _working(chosen: Hosting, service: Service) -> AsyncIterator[Pool]:
         def happened() -> None:
             portal.start_task_soon(service.news.nudge)
 
-        pool = Pool(chosen.place, chosen.slots, chosen.pool, happened)
+        options = replace(chosen.pool, endpoints=chosen.catalogue.origins)
+        pool = Pool(chosen.place, chosen.slots, options, happened)
         await anyio.to_thread.run_sync(pool.start)
         try:
             yield pool

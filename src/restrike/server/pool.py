@@ -22,6 +22,7 @@ from sqlalchemy import make_url
 from restrike.errors import Crashed, RestrikeError, Shortfall, typed
 from restrike.server.database.connect import Database
 from restrike.server.devices import Slot
+from restrike.server.endpoints.origin import Origin
 from restrike.server.jobs.history import History
 from restrike.server.jobs.queue import Queue
 from restrike.server.place import Place
@@ -54,6 +55,7 @@ class PoolOptions:
     cells: str | None = None
     mint: str | None = None
     allow_code: tuple[Path, ...] = ()
+    endpoints: tuple[Origin, ...] = ()
     preview_every: int = 5
     growth_bytes: int = 1 << 30
     grace_s: float = 10.0
@@ -265,6 +267,7 @@ class Pool:
             cells=chosen.cells,
             mint=chosen.mint,
             allow_code=chosen.allow_code,
+            endpoints=chosen.endpoints,
         )
 
     def _reap(self, seat: _Seat) -> None:

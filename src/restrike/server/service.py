@@ -12,6 +12,7 @@ import anyio
 
 from restrike.errors import Crashed, NotFound
 from restrike.server.database.connect import Database
+from restrike.server.endpoints.catalogue import Catalogue
 from restrike.server.jobs.history import History
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
@@ -50,6 +51,7 @@ class Service:
     place: Place
     database: Database
     planning: Planning = field(default_factory=Planning)
+    catalogue: Catalogue = field(default_factory=Catalogue)
     limits: Limits = field(default_factory=Limits)
     fetcher: Fetcher = field(default_factory=Fetcher)
     waking: Callable[[], None] = lambda: None

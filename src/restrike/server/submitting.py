@@ -5,16 +5,17 @@ It is called on threads, for planning reads files; it runs no job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import NotHere
-from restrike.cards.identity import read_by_loops
+from restrike.cards.identity import WeightStamp, read_by_loops, stamp_of
 from restrike.errors import Conflict, Finding, Refused
 from restrike.keys import digest
 from restrike.server.bodies import asked_of, source_of
+from restrike.server.endpoints.calling import call_of
 from restrike.server.generation import STEP
 from restrike.server.jobs.model import Job, JobKind, Submission
 from restrike.server.jobs.rows import text_of
@@ -99,25 +100,49 @@ def submit(service: Service, work: Work, terms: Terms | None = None) -> Job:
     earlier = _earlier(service, work, terms, asked)
     if earlier is not None:
         return earlier
+    if work.kind is JobKind.ENDPOINT:
+        _refuse_plan(terms)
+        call = call_of(service, work.body, work.workspace, trusted=work.trusted)
+        return _accepted(service, work, terms, {**call.body, REQUEST: asked}, call.label, _needs(call.cards))
     graph = graph_of(service, work)
     if terms.asks_for_a_plan:
         _agree(_planned(service, work, graph), terms)
-    needs, need_bytes = _needs(graph)
-    _check_fits(service, need_bytes)
+    return _accepted(service, work, terms, _snapshot(work, graph, asked), graph.name, _needs_of(graph))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Needs:
+    """The weights that are read, by identity, and the bytes of the largest card's files that are here."""
+
+    weights: tuple[str, ...]
+    largest_bytes: int
+
+
+def _accepted(
+    service: Service, work: Work, terms: Terms, body: Mapping[str, Any], label: str, needs: _Needs
+) -> Job:
+    _check_fits(service, needs.largest_bytes)
     accepted = service.queue.submit(
         Submission(
             kind=work.kind,
-            body=_snapshot(work, graph, asked),
+            body=body,
             workspace=work.workspace,
             client_id=terms.client_id,
             priority=terms.priority,
-            needs=needs,
-            need_bytes=need_bytes,
-            label=graph.name,
+            needs=needs.weights,
+            need_bytes=needs.largest_bytes,
+            label=label,
         )
     )
     service.waking()
     return accepted
+
+
+def _refuse_plan(terms: Terms) -> None:
+    if terms.asks_for_a_plan:
+        raise Refused(
+            "what an endpoint does is not planned; leave accept_plan, max_seconds, max_download_bytes out"
+        )
 
 
 def check_plain(body: Mapping[str, Any]) -> None:
@@ -189,18 +214,26 @@ def _snapshot(work: Work, graph: Graph, asked: str) -> Mapping[str, Any]:
     }
 
 
-def _needs(graph: Graph) -> tuple[tuple[str, ...], int]:
-    """The weights that it reads, by identity, and the bytes of the largest card's files that are here."""
+def _needs_of(graph: Graph) -> _Needs:
+    operations = {id(a.operation): a.operation for a in graph.actions}.values()
+    generations = [operation for operation in operations if isinstance(operation, Generate)]
+    return _needed((operation.card, lambda o=operation: o.stamp) for operation in generations)
+
+
+def _needs(cards: Iterable[ModelCard]) -> _Needs:
+    return _needed((card, lambda card=card: stamp_of(card)) for card in cards)
+
+
+def _needed(read: Iterable[tuple[ModelCard, Callable[[], WeightStamp]]]) -> _Needs:
     found: dict[str, None] = {}
     largest = 0
-    for operation in {id(a.operation): a.operation for a in graph.actions}.values():
-        if isinstance(operation, Generate):
-            try:
-                found[operation.stamp.weights] = None
-            except (NotHere, Refused):
-                continue
-            largest = max(largest, _size_bytes(operation.card))
-    return tuple(found), largest
+    for card, stamp in read:
+        try:
+            found[stamp().weights] = None
+        except (NotHere, Refused):
+            continue
+        largest = max(largest, _size_bytes(card))
+    return _Needs(weights=tuple(found), largest_bytes=largest)
 
 
 def _size_bytes(card: ModelCard) -> int:

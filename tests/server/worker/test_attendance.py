@@ -40,8 +40,8 @@ class _Scene:
         self.telling = Telling(self.queue, job, lambda: None, lambda: None)
         previews = Previews(Place(folder=folder), job.id)
         watching = Watching(telling=self.telling, previews=previews, began=lambda run: None)
-        session: Any = None
-        self.attempt = Attempt(job, session, watching)
+        doing: Any = None
+        self.attempt = Attempt(job, doing, watching)
 
     def until(self, is_so: Callable[[], bool]) -> None:
         end_s = time.monotonic() + 20.0

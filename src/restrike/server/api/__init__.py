@@ -1,9 +1,10 @@
 """The REST interface: one file a resource. It checks forms and scopes; all else is asked of the service."""
 
-from restrike.server.api import assets, health, jobs, machine, operating, plans, runs, workflows
+from restrike.server.api import assets, endpoints, health, jobs, machine, operating, plans, runs, workflows
 
 ROUTERS = (
     jobs.router,
+    endpoints.router,
     plans.router,
     workflows.router,
     assets.router,

@@ -15,6 +15,14 @@ from restrike.server.service import Service
 from restrike.server.submitting import Terms, Work
 
 Seed = Annotated[int, Field(ge=0, le=SEED_LIMIT)]
+ClientId = Annotated[
+    str | None,
+    Field(
+        pattern=r"^[!-~]{1,200}$",
+        description="Makes a retry safe: the same id with the same work is the same job.",
+    ),
+]
+Priority = Annotated[int, Field(ge=-1000, le=1000, description="Of waiting jobs the higher goes first.")]
 _SMALL = {"steps": 8, "seed": 3}
 _GENERATION = {"card": "shapes", "prompt": "a red circle moving left", **_SMALL}
 _WORKFLOW = {
@@ -152,12 +160,8 @@ class SubmitForm(WorkForm):
         },
     )
 
-    client_id: str | None = Field(
-        default=None,
-        pattern=r"^[!-~]{1,200}$",
-        description="Makes a retry safe: the same id with the same work is the same job.",
-    )
-    priority: int = Field(default=0, ge=-1000, le=1000, description="Of waiting jobs the higher goes first.")
+    client_id: ClientId = None
+    priority: Priority = 0
     accept_plan: str | None = Field(
         default=None, pattern=r"^[0-9a-f]{64}$", description="The fingerprint of a plan; 409 if it changed."
     )
@@ -180,7 +184,7 @@ class RerunForm(Form):
 
     seed: Seed | None = Field(default=None, description="Its own if left out.")
     new_seed: bool = Field(default=False, description="Draw another seed.")
-    client_id: str | None = Field(default=None, pattern=r"^[!-~]{1,200}$")
+    client_id: ClientId = None
 
     def chosen(self) -> int | None:
         """The seed: given, drawn, or None for its own."""

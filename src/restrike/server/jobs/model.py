@@ -25,10 +25,11 @@ class JobState(StrEnum):
 
 
 class JobKind(StrEnum):
-    """What a job's body is: a whole workflow definition with its values, or one generation."""
+    """What a job's body is: a workflow's definition with its values, a generation, a call of an endpoint."""
 
     WORKFLOW = "workflow"
     GENERATION = "generation"
+    ENDPOINT = "endpoint"
 
 
 @dataclass(frozen=True, kw_only=True)

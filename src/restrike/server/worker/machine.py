@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from restrike.errors import typed
 from restrike.server.place import Place
+from restrike.mint.adoption.choice import cells_for
 from restrike.server.worker.options import WorkerOptions
 from restrike.workflow.api import open_session
+from restrike.server.worker.servings import Servings
 from restrike.workflow.session import Session
 
 if TYPE_CHECKING:
@@ -47,6 +49,16 @@ class WorkerMachine:
         """The session of a workspace, whose folder is made; raises Refused or Shortfall."""
         if workspace not in self._sessions:
             folder = self._made(self.place.workspace(workspace))
+    @cached_property
+    def servings(self) -> Servings:
+        """The endpoints of all jobs."""
+        options = self.options
+        return Servings(
+            origins=options.endpoints,
+            engine=lambda: self.engine,
+            compiles=cells_for(options.cells, options.mint) is not None,
+        )
+
             self._sessions[workspace] = replace(
                 self._first, workspace=folder, make_engine=lambda: self.engine
             )
@@ -60,7 +72,9 @@ class WorkerMachine:
         return folder
 
     def close(self) -> None:
-        """End what the engine runs beside jobs."""
+        """Let endpoints shut down, then end what the engine runs beside jobs."""
+        if "servings" in vars(self):
+            self.servings.close()
         if "engine" in vars(self):
             self.engine.close()
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from restrike.server.endpoints.origin import Origin, origin_of
+
 RECYCLED = 75
 """The exit status of a worker that wants to be replaced by a fresh one."""
 
@@ -37,6 +39,7 @@ class WorkerOptions:
     cells: str | None = None
     mint: str | None = None
     allow_code: tuple[Path, ...] = ()
+    endpoints: tuple[Origin, ...] = ()
 
     def words(self) -> list[str]:
         """The command line that `parsed` reads."""
@@ -58,7 +61,8 @@ class WorkerOptions:
             "mint": self.mint,
         }
         words = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return words + [f"--allow-code={path}" for path in self.allow_code]
+        words += [f"--allow-code={path}" for path in self.allow_code]
+        return words + [f"--endpoint={origin.text()}" for origin in self.endpoints]
 
 
 def parsed(words: Sequence[str]) -> WorkerOptions:
@@ -73,6 +77,7 @@ def parsed(words: Sequence[str]) -> WorkerOptions:
         parser.add_argument(f"--{name}")
     parser.add_argument("--capture", required=True)
     parser.add_argument("--allow-code", type=Path, action="append", default=[])
+    parser.add_argument("--endpoint", type=origin_of, action="append", default=[], dest="endpoints")
     found: dict[str, Any] = vars(parser.parse_args(words))
-    found["allow_code"] = tuple(found["allow_code"])
+    found |= {name: tuple(found[name]) for name in ("allow_code", "endpoints")}
     return WorkerOptions(**found)

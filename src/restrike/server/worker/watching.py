@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from restrike.endpoints.context import Progressed
 from restrike.engine.events import Event, Noticed, PreviewReady, Started, StepFinished, Succeeded
-from restrike.errors import typed
+from restrike.errors import printable, typed
 from restrike.server.worker.previews import Previews
 from restrike.server.worker.telling import Telling, Told
 from restrike.workflow.runner import RunBegan, RunEvent, StepBegan, StepEnded
 from restrike.workflow.runs import Manifest, StepRecord
+
+_NOTE = 500
 
 
 @dataclass(kw_only=True)
@@ -34,13 +37,22 @@ class Watching:
                 self.began(event.run)
                 self.run_name = event.run
             case StepBegan():
-                self.step = event.action.id
-                label = event.action.operation.label
-                self.telling.tell("step", {"step": self.step, "label": label, "status": "began"})
+                self.step_began(event.action.id, event.action.operation.label)
             case StepEnded():
                 self._ended(event.record)
             case _:
                 pass
+
+    def step_began(self, step: str, label: str) -> None:
+        """A step is looked at."""
+        self.step = step
+        self.telling.tell("step", {"step": step, "label": label, "status": "began"})
+
+    def progressed(self, step: str, event: Progressed) -> None:
+        """A handler says how far it is: as so many of a hundred, for all who count steps."""
+        counted = {"item": None, "done": round(100 * event.fraction), "total": 100}
+        said = {"fraction": round(event.fraction, 6), "note": printable(event.note)[:_NOTE]}
+        self.telling.tell("progress", {"step": step, **counted, **said})
 
     def _ended(self, record: StepRecord) -> None:
         data = {
@@ -106,9 +118,5 @@ def _made(event: Succeeded) -> dict[str, Any]:
         "seed": generation.seed,
         "weights": provenance.weights,
         "weight_versions": dict(provenance.weight_versions),
-        "cells": list(generation.compiled.cells),
-        "eager_forwards": dict(generation.compiled.eager),
-        "capture": generation.capture.backend,
-        "replays": generation.capture.replays,
-        "eager_steps": dict(generation.capture.eager_breaks),
+        **asdict(generation.executed),
     }

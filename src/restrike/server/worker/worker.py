@@ -10,19 +10,22 @@ import time
 from collections.abc import Callable
 
 from restrike.errors import NotFound, RestrikeError
-from restrike.server.jobs.model import Job, JobState, Outcome
+from restrike.server.jobs.model import Job, JobKind, JobState, Outcome
 from restrike.server.jobs.queue import Queue
-from restrike.server.worker.attempt import Attempt
+from restrike.server.worker.attempt import Attempt, Doing
 from restrike.server.worker.attendance import Attendance
+from restrike.server.worker.calling import Calling
 from restrike.server.worker.ending import failed
 from restrike.server.worker.lines import Orders
 from restrike.server.worker.machine import WorkerMachine
 from restrike.server.worker.memory import Growth, rss_bytes
 from restrike.server.worker.options import RECYCLED
 from restrike.server.worker.previews import Previews
+from restrike.server.worker.running import Running
 from restrike.server.worker.telling import Telling
 from restrike.server.worker.watching import Watching
 from restrike.server.workers import Workers
+from restrike.workflow.session import Session
 
 LOOK_S = 0.5
 """How often an idle worker looks at the queue without being told to."""
@@ -98,7 +101,7 @@ class Worker:
             began=lambda run: self._jobs.began(job.id, job.attempt, run),
             run_name=job.run,
         )
-        attempt = Attempt(job, session, watching, preview_every=self._machine.options.preview_every)
+        attempt = Attempt(job, self._doing(job, session, watching), watching)
         attempts.append(attempt)
         self._attendance.attend(attempt)
         outcome = attempt.run()
@@ -108,6 +111,19 @@ class Worker:
         except RestrikeError as error:
             outcome = failed(error, None, outcome.record)
         return outcome, outcome.state is JobState.CANCELLED and self._orders.stopping.is_set()
+
+    def _doing(self, job: Job, session: Session, watching: Watching) -> Doing:
+        machine = self._machine
+        preview_every = machine.options.preview_every
+        if job.kind is not JobKind.ENDPOINT:
+            return Running(job=job, session=session, watching=watching, preview_every=preview_every)
+        return Calling(
+            job=job,
+            workspace=session.workspace,
+            servings=machine.servings,
+            watching=watching,
+            preview_every=preview_every,
+        )
 
     def _end(self, job: Job, outcome: Outcome, interrupted: bool) -> None:
         """Note the end; a database that cannot be written is tried until it can, or the server is gone."""
