@@ -133,7 +133,8 @@ def test_what_the_machine_has(server: Server) -> None:
     cards = httpx.get(f"{server.url}/api/cards").json()["cards"]
     assert {"digits", "shapes"} <= {card["name"] for card in cards if card.get("weights") == "here"}
     assert httpx.get(f"{server.url}/api/tasks").json()["tasks"]
-    assert "armed" in httpx.get(f"{server.url}/api/captures").json()
+    (captured,) = httpx.get(f"{server.url}/api/captures").json()["captures"]
+    assert (captured["device"], captured["card"]) == ("cpu:0", "digits")
     assert httpx.get(f"{server.url}/readyz").json() == {"status": "ready"}
 
 

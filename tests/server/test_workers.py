@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from restrike.engine.capture.counters import CaptureCounters
+from restrike.engine.compiled.counters import CompiledCounters
+from restrike.engine.counts import CardCounters
 from restrike.server.database.connect import Database
 from restrike.server.workers import BUSY, LIVE_S, Report, WorkerRow, Workers
 
@@ -11,7 +14,19 @@ def test_a_worker_is_what_it_said_last(database: Database) -> None:
     workers = Workers(database, clock=lambda: now[0])
     row = WorkerRow(id="w", device="cpu:0", owner="h 1 2 t", server="h 3 4 t", memory_bytes=5)
     workers.register(row)
-    report = Report(job="job-1", attempt=2, resident=("a", "b"), armed=("a",), rss_bytes=7, step_s=0.5)
+    cells = CompiledCounters(armed=1, executed=5, eager={"autocast is on": 2}, refused={"no room": 1})
+    captures = CaptureCounters(
+        captures=2, replays=9, eager_breaks={"warming": 2}, graphs=1, armed=1, bytes=64
+    )
+    report = Report(
+        job="job-1",
+        attempt=2,
+        resident=("a", "b"),
+        armed=("a",),
+        rss_bytes=7,
+        step_s=0.5,
+        cards=(CardCounters(card="digits", cells=cells, captures=captures),),
+    )
     now[0] = 101.0
 
     workers.beat(WorkerRow(**{**vars(row), "state": BUSY, "report": report}))

@@ -1,9 +1,10 @@
-"""What Prometheus reads: jobs by state, workers, events, requests. It counts and changes nothing."""
+"""What Prometheus reads: jobs by state, workers and their cards, events, requests. It changes nothing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -12,7 +13,9 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from restrike.server.card_metrics import card_metrics
 from restrike.server.service import Service
+from restrike.server.workers import WorkerRow
 
 
 class Metrics(Collector):
@@ -44,13 +47,9 @@ class Metrics(Collector):
         for state, count in service.history.counts().items():
             jobs.add_metric([state], count)
         yield jobs
-        workers = GaugeMetricFamily("restrike_workers", "Live workers", labels=["device", "state"])
-        rss = GaugeMetricFamily("restrike_worker_rss_bytes", "Main memory of a worker", labels=["device"])
-        for worker in service.workers.live():
-            workers.add_metric([worker.device, worker.state], 1)
-            rss.add_metric([worker.device], worker.report.rss_bytes)
-        yield workers
-        yield rss
+        workers = service.workers.live()
+        yield from _workers(workers)
+        yield from card_metrics(workers, service.redaction.text)
         switches = GaugeMetricFamily("restrike_switch", "1 while it is on", labels=["name"])
         for name, on in service.switches.states().items():
             switches.add_metric([name], int(on))
@@ -59,6 +58,21 @@ class Metrics(Collector):
             "restrike_events", "Number of the newest event", value=service.history.last_sequence()
         )
         yield GaugeMetricFamily("restrike_streams", "Open streams of events", value=service.news.streams)
+
+
+def _workers(live: Sequence[WorkerRow]) -> Iterator[Metric]:
+    """Workers of one device, which two servers on one database may have, are one series."""
+    workers = GaugeMetricFamily("restrike_workers", "Live workers", labels=["device", "state"])
+    for labels, count in Counter((worker.device, worker.state) for worker in live).items():
+        workers.add_metric(labels, count)
+    yield workers
+    rss_bytes: Counter[str] = Counter()
+    for worker in live:
+        rss_bytes[worker.device] += worker.report.rss_bytes
+    rss = GaugeMetricFamily("restrike_worker_rss_bytes", "Main memory of workers", labels=["device"])
+    for device, size_bytes in rss_bytes.items():
+        rss.add_metric([device], size_bytes)
+    yield rss
 
 
 class Timing:

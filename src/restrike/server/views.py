@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -127,6 +127,24 @@ def media_type(name: str) -> str:
     suffix = f".{name.rpartition('.')[2].lower()}"
     texts = {".txt": "text/plain; charset=utf-8", ".json": "application/json"}
     return MEDIA.get(suffix) or texts.get(suffix) or "application/octet-stream"
+
+
+def cells_view(workers: Iterable[WorkerRow]) -> list[dict[str, Any]]:
+    """What cells did on each device for each card, since its worker was started."""
+    return [
+        {"device": worker.device, "worker": worker.id, "card": card.card, **asdict(card.cells)}
+        for worker in workers
+        for card in worker.report.cards
+    ]
+
+
+def captures_view(workers: Iterable[WorkerRow]) -> list[dict[str, Any]]:
+    """What captures did on each device for each card, since its worker was started."""
+    return [
+        {"device": worker.device, "worker": worker.id, "card": card.card, **asdict(card.captures)}
+        for worker in workers
+        for card in worker.report.cards
+    ]
 
 
 def worker_view(worker: WorkerRow, now: float) -> dict[str, Any]:

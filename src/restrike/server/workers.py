@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
 
+from restrike.engine.counts import CardCounters, counters_of
 from restrike.server.database.connect import Database
 from restrike.server.database.schema import workers
 from restrike.server.jobs.model import WorkerFacts
@@ -24,8 +25,9 @@ IDLE, BUSY = "idle", "busy"
 class Report:
     """What a worker says of itself with each heartbeat.
 
-    `resident` are the identities of weights that it holds, `armed` those of them that have graphs. Of its
-    main memory, `resident_bytes` are weights. `step_s` is the longest denoising step of its job so far.
+    `resident` are the identities of weights that it holds, `armed` those of them for which graphs or cells
+    answer. Of its main memory, `resident_bytes` are weights. `step_s` is the longest denoising step of its
+    job so far. `cards` count what cells and captures did since it was started.
     """
 
     job: str | None = None
@@ -35,6 +37,7 @@ class Report:
     rss_bytes: int = 0
     resident_bytes: int = 0
     step_s: float = 0.0
+    cards: tuple[CardCounters, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +120,14 @@ def _facts(server: str, report: Report) -> str:
     return text_of({"server": server, "report": asdict(report)})
 
 
+def _report(said: Mapping[str, Any]) -> Report:
+    listed = {name: tuple(said[name]) for name in ("resident", "armed")}
+    # A worker of an earlier release counts nothing.
+    return Report(**{**said, **listed, "cards": tuple(map(counters_of, said.get("cards", ())))})
+
+
 def _worker(row: Row[Any]) -> WorkerRow:
     facts = json.loads(row.facts)
-    said = facts["report"]
-    report = Report(**said | {"resident": tuple(said["resident"]), "armed": tuple(said["armed"])})
     return WorkerRow(
         id=row.id,
         device=row.device,
@@ -129,5 +136,5 @@ def _worker(row: Row[Any]) -> WorkerRow:
         memory_bytes=row.memory_bytes,
         state=row.state,
         heartbeat=row.heartbeat,
-        report=report,
+        report=_report(facts["report"]),
     )

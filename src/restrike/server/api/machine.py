@@ -15,7 +15,7 @@ from restrike.errors import NotFound, RestrikeError
 from restrike.server.api.asking import TheService, heavy
 from restrike.server.api.bodies import Form
 from restrike.server.service import Service
-from restrike.server.views import worker_view
+from restrike.server.views import captures_view, cells_view, worker_view
 
 router = APIRouter(prefix="/api", tags=["machine"])
 Key = Annotated[str, Path(pattern=r"^[0-9a-f]{4,64}$", description="A key, or how one begins.")]
@@ -41,11 +41,13 @@ def devices(service: TheService) -> Any:
     return service.shown({"workers": found, "memory": _memory()})
 
 
-@router.get("/captures", summary="Graphs of steps that are armed")
+@router.get("/captures", summary="Graphs of steps")
 def captures(service: TheService) -> Any:
-    """By worker: the weights that have any. What a job replayed is in its record."""
-    armed = {worker.device: list(worker.report.armed) for worker in service.workers.live()}
-    return {"armed": armed}
+    """Of each device and card: how many are armed, and what they did since the worker was started.
+
+    What a job replayed is in its record.
+    """
+    return service.shown({"captures": captures_view(service.workers.live())})
 
 
 @router.get("/cards", summary="Models that are installed")
@@ -94,8 +96,9 @@ def pin(key: Key, form: PinForm, service: TheService) -> Any:
 
 @router.get("/cells", summary="Compiled graphs that are kept")
 async def cells(service: TheService) -> Any:
-    """Those that are whole, and those that were set aside."""
-    return service.shown(await heavy(service, lambda: _cells(service)))
+    """Those that are whole, those that were set aside, and what they did for each device and card."""
+    kept = await heavy(service, lambda: _cells(service))
+    return service.shown({**kept, "use": cells_view(service.workers.live())})
 
 
 def _cells(service: Service) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Redaction:
         if isinstance(tree, str):
             return self.text(tree)
         if isinstance(tree, Mapping):
-            return {name: self.shown(value) for name, value in tree.items()}
+            return {self.shown(name): self.shown(value) for name, value in tree.items()}
         if isinstance(tree, list | tuple):
             return [self.shown(value) for value in tree]
         return tree

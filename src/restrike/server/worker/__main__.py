@@ -67,9 +67,9 @@ def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:
         server=options.server,
         memory_bytes=limit_bytes,
     )
-    attendance = Attendance(row, workers, queue, orders, complain)
     place = Place(folder=options.data, database=options.database)
     machine = WorkerMachine(options=options, place=place)
+    attendance = Attendance(row, workers, queue, orders, complain, machine.counters)
     return Worker(machine, queue, workers, attendance, orders, nudges.give).run()
 
 

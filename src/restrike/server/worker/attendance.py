@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from restrike.engine.counts import CardCounters
 from restrike.errors import RestrikeError
 from restrike.server.jobs.queue import Queue
 from restrike.server.worker.attempt import Attempt
@@ -25,7 +26,7 @@ SILENCE_S = 30.0
 
 
 class Attendance:
-    """The worker as others see it. `attend` and `part` say what it runs."""
+    """The worker as others see it. `attend` and `part` say what it runs, `counted` what its engine did."""
 
     def __init__(
         self,
@@ -34,8 +35,9 @@ class Attendance:
         jobs: Queue,
         orders: Orders,
         complain: Callable[[str], None],
+        counted: Callable[[], tuple[CardCounters, ...]] = tuple,
     ) -> None:
-        self.worker = worker
+        self.worker, self._counted = worker, counted
         self._workers, self._jobs, self._orders, self._complain = workers, jobs, orders, complain
         self._attempt: Attempt | None = None
         self._silences = 0
@@ -105,7 +107,7 @@ class Attendance:
             telling.aside("stall", {"step": step, "silent_s": round(silent_s, 1)})
 
     def _now(self, attempt: Attempt | None) -> WorkerRow:
-        report = replace(self._report, rss_bytes=rss_bytes())
+        report = replace(self._report, rss_bytes=rss_bytes(), cards=self._counted())
         if attempt is None:
             return replace(self.worker, state=IDLE, report=report)
         report = replace(

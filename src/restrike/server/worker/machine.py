@@ -7,16 +7,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from restrike.engine.counts import CardCounters, by_card
 from restrike.errors import typed
-from restrike.server.place import Place
 from restrike.mint.adoption.choice import cells_for
+from restrike.server.place import Place
 from restrike.server.worker.options import WorkerOptions
-from restrike.workflow.api import open_session
 from restrike.server.worker.servings import Servings
+from restrike.workflow.api import open_session
 from restrike.workflow.session import Session
 
 if TYPE_CHECKING:
     from restrike.engine.engine import Engine
+
+_REASONS_TOLD = 16
+"""They are told with every heartbeat, and each is a time series of whoever collects them."""
 
 
 @dataclass(kw_only=True)
@@ -45,10 +49,6 @@ class WorkerMachine:
         """The engine of all jobs; importing torch takes seconds."""
         return self._first.make_engine()
 
-    def session(self, workspace: str) -> Session:
-        """The session of a workspace, whose folder is made; raises Refused or Shortfall."""
-        if workspace not in self._sessions:
-            folder = self._made(self.place.workspace(workspace))
     @cached_property
     def servings(self) -> Servings:
         """The endpoints of all jobs."""
@@ -59,6 +59,10 @@ class WorkerMachine:
             compiles=cells_for(options.cells, options.mint) is not None,
         )
 
+    def session(self, workspace: str) -> Session:
+        """The session of a workspace, whose folder is made; raises Refused or Shortfall."""
+        if workspace not in self._sessions:
+            folder = self._made(self.place.workspace(workspace))
             self._sessions[workspace] = replace(
                 self._first, workspace=folder, make_engine=lambda: self.engine
             )
@@ -77,6 +81,12 @@ class WorkerMachine:
             self.servings.close()
         if "engine" in vars(self):
             self.engine.close()
+
+    def counters(self) -> tuple[CardCounters, ...]:
+        """What cells and captures did so far, by card and in few words; nothing before there is an engine."""
+        if "engine" not in vars(self):
+            return ()
+        return by_card(each.brief(_REASONS_TOLD) for each in self.engine.counters())
 
     def weights_bytes(self) -> int:
         """What the engine's components take of main memory."""

@@ -151,7 +151,7 @@ class Worker:
             warm = ()
         self._attendance.holds(
             resident=tuple(sorted({card.weights for card in warm})),
-            armed=tuple(sorted({card.weights for card in warm if card.graphs})),
+            armed=tuple(sorted({card.weights for card in warm if card.is_armed})),
             resident_bytes=weights_bytes,
         )
         if self._growth.exceeded(rss_bytes(), weights_bytes):
