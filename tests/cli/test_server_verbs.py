@@ -135,6 +135,52 @@ def test_no_server_and_no_job_are_not_found(told: Restrike) -> None:
     assert "unknown state 'done'" in told("jobs", "--state", "done").err
 
 
+def test_a_queue_is_paused_sorted_drained_and_resumed(told: Restrike) -> None:
+    assert told("queue", "--json").json == {"paused": False, "draining": False}
+    seven = ("submit", "a seven", "--card", "digits", "--steps", 2)
+    try:
+        assert told("queue", "pause").out.splitlines() == [
+            "paused: nothing new starts",
+            "jobs are accepted",
+        ]
+        first, second, third = (told(*seven, "--seed", seed).out.strip() for seed in (1, 2, 3))
+        assert told("move", third, "--before", second, "--json").json["position"] == 1
+        assert (
+            told("move", second, "--priority", 5).out
+            == f"{second} has priority 5 and waits for no other jobs\n"
+        )
+        assert told("move", first, "--json").code == 2
+        assert told("queue", "drain", "--json").json == {"paused": True, "draining": True}
+        assert "draining" in told(*seven).err
+    finally:
+        assert told("queue", "resume", "--json").json == {"paused": False, "draining": False}
+    ended = [told("wait", name, "--json").json for name in (first, second, third)]
+    assert sorted(ended, key=lambda job: job["started"]) == [ended[1], ended[0], ended[2]]
+    assert "unknown wish 'stop'" in told("queue", "stop").err
+    done = told("move", first, "--priority", 1)
+    assert (done.code, "does not wait any more" in done.err) == (2, True)
+
+
+def test_a_job_is_done_again_with_its_seed_or_another(told: Restrike, tmp_path: Path) -> None:
+    first = told(
+        "submit", "a one", "--card", "digits", "--seed", 9, "--steps", 2, "--kind", "png", "--wait", "--json"
+    )
+    name = first.json["id"]
+    done = told("rerun", name, "-o", "again", "--json")
+    assert done.json["record"]["reused"] == ["picture"]
+    assert done.json["files"][0]["sha256"] == first.json["files"][0]["sha256"]
+    told("rerun", name, "--seed", 10, "-o", "ten")
+    told("rerun", name, "--new-seed", "-o", "new")
+    seeds = [provenance_of(next((tmp_path / folder).iterdir())).seed for folder in ("again", "ten", "new")]  # type: ignore[union-attr]
+    assert seeds[:2] == [9, 10]
+    assert seeds[2] not in (9, 10)
+    retried = [told("rerun", name, "--new-seed", "--client-id", "again-1").out for _ in range(2)]
+    assert retried[0] == retried[1]
+    told("wait", retried[0].strip())
+    assert told("rerun", name, "--new-seed", "--seed", 3).code == 2
+    assert "no job 'nothing'" in told("rerun", "nothing").err
+
+
 def test_a_cancelled_job_ends_a_wait_as_cancelled(told: Restrike) -> None:
     name = told("submit", "a two", "--card", "digits", "--steps", 1000).out.strip()
     assert name in told("cancel", name).out

@@ -23,7 +23,10 @@ from restrike.cli import (
     logs,
     mcp,
     mint,
+    move,
     plan,
+    queue,
+    rerun,
     runs,
     serve,
     store,
@@ -94,6 +97,9 @@ submit.register(app)
 jobs.register(app)
 wait.register(app)
 cancel.register(app)
+rerun.register(app)
+move.register(app)
+queue.register(app)
 logs.register(app)
 mcp.register(app)
 tokens.register(app)

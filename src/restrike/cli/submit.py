@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from restrike.cli import verbs
 from restrike.cli.options import RequestOptions
 from restrike.cli.server_options import ServerOptions, client_of
-from restrike.cli.wait import Output
+from restrike.cli.wait import Output, submitted
 from restrike.cli.workflow_options import texts_of
 from restrike.errors import Refused
 
@@ -118,18 +117,9 @@ def register(app: typer.Typer) -> None:
 
 def submit(options: Options) -> None:
     """Submit a job to a server and print its id; -o gets its files."""
-    from restrike.cli.wait import finish, told
-
     client = client_of(options, workspace=options.workspace)
     job = client.submit(_work(options, client), _terms(options))
-    if options.wait or options.output is not None:
-        if not options.json:
-            typer.echo(f"job {job.id}", err=True)
-        finish(client, job.id, options.output, as_json=options.json)
-    elif options.json:
-        typer.echo(jsons.dumps(told(job), indent=2, ensure_ascii=False))
-    else:
-        typer.echo(job.id)
+    submitted(client, job, wait=options.wait, folder=options.output, as_json=options.json)
 
 
 def _terms(options: Options) -> Terms:

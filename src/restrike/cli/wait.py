@@ -20,6 +20,8 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FOLDER", help="Download the job's files there.")
 ]
 
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for it, as `restrike wait` does.")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options(JobOptions):
@@ -36,6 +38,18 @@ def register(app: typer.Typer) -> None:
 def wait(options: Options) -> None:
     """Wait until a job has ended; its files are listed, or downloaded with -o."""
     finish(client_of(options), options.job, options.output, as_json=options.json)
+
+
+def submitted(client: Client, job: Job, *, wait: bool, folder: Path | None, as_json: bool) -> None:
+    """Tell of a job that was accepted: its id, or when it shall be waited for, its end and its files."""
+    if wait or folder is not None:
+        if not as_json:
+            typer.echo(f"job {job.id}", err=True)
+        finish(client, job.id, folder, as_json=as_json)
+    elif as_json:
+        typer.echo(jsons.dumps(told(job), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(job.id)
 
 
 def finish(client: Client, name: str, folder: Path | None, *, as_json: bool) -> None:

@@ -62,6 +62,26 @@ class AsyncClient:
         """Ask a job to stop."""
         return await _on_thread(lambda: self._client.cancel(name))
 
+    async def rerun(
+        self, name: str, *, seed: int | None = None, new_seed: bool = False, client_id: str | None = None
+    ) -> Job:
+        """Submit the work of a job once more."""
+        return await _on_thread(
+            lambda: self._client.rerun(name, seed=seed, new_seed=new_seed, client_id=client_id)
+        )
+
+    async def move(self, name: str, *, priority: int | None = None, before: str | None = None) -> Job:
+        """Change where a waiting job stands."""
+        return await _on_thread(lambda: self._client.move(name, priority=priority, before=before))
+
+    async def switches(self) -> dict[str, bool]:
+        """Whether the queue is paused or draining."""
+        return await _on_thread(self._client.switches)
+
+    async def switch(self, *, paused: bool | None = None, draining: bool | None = None) -> dict[str, bool]:
+        """Turn them on or off."""
+        return await _on_thread(lambda: self._client.switch(paused=paused, draining=draining))
+
     async def events(self, job: str | None = None, *, after: int | None = None) -> AsyncIterator[JobEvent]:
         """What happens to a job until it has ended, or to all jobs; leaving the loop ends the connection."""
         following = self._client.following(job, after=after)

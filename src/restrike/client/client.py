@@ -97,6 +97,41 @@ class Client:
         """Ask a job to stop: at once when it waits, at its next step when it runs. Raises NotFound."""
         return job_of(self._wire.ask("POST", f"{job_path(name)}/cancel"))
 
+    def rerun(
+        self, name: str, *, seed: int | None = None, new_seed: bool = False, client_id: str | None = None
+    ) -> Job:
+        """Submit the work of a job once more: with its seed, with another, or with one that is drawn.
+
+        An answer that is lost on its way is asked for again, under the same client id.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: the client id was used for another job.
+        """
+        tree = {"seed": seed, "new_seed": new_seed, "client_id": client_id or secrets.token_hex(8)}
+        try:
+            return job_of(self._wire.ask("POST", f"{job_path(name)}/rerun", tree=tree))
+        except Broken:
+            return job_of(self._wire.ask("POST", f"{job_path(name)}/rerun", tree=tree))
+
+    def move(self, name: str, *, priority: int | None = None, before: str | None = None) -> Job:
+        """Change where a waiting job stands: its priority, or right before another waiting job.
+
+        Raises:
+            NotFound: one of them does not exist.
+            Conflict: one of them does not wait any more.
+        """
+        tree = {"priority": priority, "before": before}
+        return job_of(self._wire.ask("POST", f"{job_path(name)}/move", tree=tree))
+
+    def switches(self) -> dict[str, bool]:
+        """Whether the queue is `paused`, so that nothing new starts, or `draining`: nothing is accepted."""
+        return self._wire.ask("GET", "/api/switches")
+
+    def switch(self, *, paused: bool | None = None, draining: bool | None = None) -> dict[str, bool]:
+        """Turn them on or off, with the scope admin; what is left out stays. Returns how they stand."""
+        return self._wire.ask("PUT", "/api/switches", tree={"paused": paused, "draining": draining})
+
     def events(self, job: str | None = None, *, after: int | None = None) -> Iterator[JobEvent]:
         """What happens to a job until it has ended, or to all jobs; after an event's number.
 

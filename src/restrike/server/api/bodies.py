@@ -187,10 +187,12 @@ class RerunForm(Form):
     client_id: ClientId = None
 
     def chosen(self) -> int | None:
-        """The seed: given, drawn, or None for its own."""
-        from restrike.workflow.seeds import drawn
+        """The seed: given, drawn, or None for its own. A retry of the same client id gets the same one."""
+        from restrike.workflow.seeds import derived, drawn
 
-        return drawn() if self.new_seed and self.seed is None else self.seed
+        if not self.new_seed or self.seed is not None:
+            return self.seed
+        return drawn() if self.client_id is None else derived(0, self.client_id)
 
 
 class MoveForm(Form):
