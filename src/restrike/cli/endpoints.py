@@ -204,7 +204,7 @@ def run(options: RunOptions) -> None:
     from restrike.mint.adoption.choice import cells_for
 
     found = find(options.endpoint, slots_of(options.slot))
-    payload = payload_type(handler_of(found.endpoint, options.handler)).read_json(_text(options.payload))
+    payload = payload_type(handler_of(found.endpoint, options.handler)).read_json(text_of(options.payload))
     resources.require(found.endpoint)
     if not options.output_dir.is_dir():
         raise NotFound(f"no folder at '{options.output_dir}'")
@@ -285,7 +285,8 @@ def _looked_at(text: str) -> Found:
     return look_at(place)
 
 
-def _text(payload: str) -> str:
+def text_of(payload: str) -> str:
+    """A payload as it is written, or as `@FILE` holds it; raises NotFound."""
     from restrike.errors import NotFound
 
     if not payload.startswith("@"):

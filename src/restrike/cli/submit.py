@@ -1,4 +1,4 @@
-"""`restrike submit FILE` or `PROMPT`: give a server a job, a workflow or a generation."""
+"""`restrike submit FILE`, `PROMPT` or `--endpoint NAME`: give a server a job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from restrike.cli import verbs
+from restrike.cli.calling import CallOptions, call_of
 from restrike.cli.options import RequestOptions
 from restrike.cli.server_options import ServerOptions, client_of
 from restrike.cli.wait import Output, submitted
@@ -18,11 +19,10 @@ from restrike.errors import Refused
 if TYPE_CHECKING:
     from restrike.cards.adapters import Adapter
     from restrike.cards.request import Request
-    from restrike.client.asked import Terms, Work
+    from restrike.client.asked import Call, Terms, Work
     from restrike.client.client import Client
 
 _WORKFLOWS = (".yaml", ".yml", ".json")
-_FOR_BOTH = ("prompt", "seed")
 _SENT = (
     *("negative_prompt", "seed", "steps", "guidance", "guidance_2", "guidance_mode", "guidance_interval"),
     *("guidance_every", "width", "height", "frames", "fps", "solver", "shift", "sigmas", "call", "exact"),
@@ -31,8 +31,17 @@ _SENT = (
 _JOB, _RUN = "The job", "A workflow"
 
 
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))
+
+
+_OF_PROMPTS = tuple(name for name in _names(RequestOptions) if name not in ("prompt", "seed"))
+_OF_WORKFLOWS = ("values", "rerun", "no_reuse")
+_PLANNED = ("accept_plan", "max_seconds", "max_download")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Options(RequestOptions, ServerOptions):
+class Options(RequestOptions, CallOptions, ServerOptions):
     """The options of `restrike submit`."""
 
     prompt: Annotated[
@@ -136,23 +145,37 @@ def _terms(options: Options) -> Terms:
     )
 
 
-def _work(options: Options, client: Client) -> Work:
+def _work(options: Options, client: Client) -> Work | Call:
     words = options.prompt or []
+    if options.endpoint is not None:
+        return _call(options, options.endpoint)
+    _refuse(options, _names(CallOptions), "is for --endpoint")
     if len(words) == 1 and words[0].endswith(_WORKFLOWS):
-        _refuse(options, RequestOptions, "is for a prompt, and a workflow has its own", skip=_FOR_BOTH)
+        _refuse(options, _OF_PROMPTS, "is for a prompt, and a workflow has its own")
         return _workflow(options, Path(words[0]))
-    for name, given in (("-v", options.values), ("--rerun", options.rerun), ("--no-reuse", options.no_reuse)):
-        if given:
-            raise Refused(f"{name} is for a workflow, and '{' '.join(words)}' names no .yaml or .json file")
+    why = f"is for a workflow, and '{' '.join(words)}' names no .yaml or .json file"
+    _refuse(options, _OF_WORKFLOWS, why)
     return _generation(options, client)
 
 
-def _refuse(options: Options, kind: type, why: str, *, skip: tuple[str, ...]) -> None:
+def _call(options: Options, endpoint: str) -> Call:
+    if options.prompt:
+        raise Refused(
+            f"'{' '.join(options.prompt)}' stands beside --endpoint, which takes a --payload"
+        )
+    _refuse(options, (*_OF_PROMPTS, "kind"), "is for a prompt; an endpoint takes a --payload")
+    _refuse(options, _OF_WORKFLOWS, "is for a workflow, not for an endpoint")
+    _refuse(options, _PLANNED, "is for what can be planned, and an endpoint cannot")
+    return call_of(options, endpoint, seed=options.seed, trusted=options.trusted)
+
+
+def _refuse(options: Options, names: tuple[str, ...], why: str) -> None:
     """Refuse options that mean nothing here: none is dropped without a word."""
-    for part in fields(kind):
+    for part in fields(options):
         default = part.default_factory() if part.default_factory is not MISSING else part.default
-        if part.name not in skip and getattr(options, part.name) != default:
-            raise Refused(f"--{part.name.replace('_', '-')} {why}")
+        if part.name in names and getattr(options, part.name) != default:
+            flag = "-v" if part.name == "values" else f"--{part.name.replace('_', '-')}"
+            raise Refused(f"{flag} {why}")
 
 
 def _workflow(options: Options, file: Path) -> Work:

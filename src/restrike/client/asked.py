@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from restrike.workflow.source import Source
+
+_JOBS = "/api/jobs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,7 @@ class Workflow:
     reuse: bool = True
     rerun: tuple[str, ...] = ()
     trusted: bool = False
+    path: ClassVar[str] = _JOBS
 
     @classmethod
     def of(cls, source: Source, **asked: Any) -> Workflow:
@@ -79,6 +83,7 @@ class Generation:
     output: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     trusted: bool = False
+    path: ClassVar[str] = _JOBS
 
     def tree(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -86,7 +91,36 @@ class Generation:
         return {"generation": _without_none({**given, **self.options}), "trusted": self.trusted}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of an endpoint that the server serves.
+
+    `payload` is as the handler's schema says, with `$asset.NAME` for a picture; `handler` is needed when
+    there are several. `slots` are models in place of the server's own, a folder of the server when it is
+    `trusted`.
+    """
+
+    endpoint: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    handler: str | None = None
+    seed: int | None = None
+    slots: Mapping[str, str] = field(default_factory=dict)
+    trusted: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where it is sent."""
+        named = (self.endpoint, self.handler) if self.handler is not None else (self.endpoint,)
+        return "/".join(("/api/endpoints", *(quote(name, safe="") for name in named)))
+
+    def tree(self) -> dict[str, Any]:
+        """As JSON has it."""
+        given = {"payload": dict(self.payload), "seed": self.seed, "slots": dict(self.slots)}
+        return _without_none({**given, "trusted": self.trusted})
+
+
 Work = Workflow | Generation
+"""What can be planned."""
 
 
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:

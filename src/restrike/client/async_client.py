@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from restrike.client.asked import Generation, Terms, Work
+from restrike.client.asked import Call, Generation, Terms, Work
 from restrike.client.client import URL, Client
 from restrike.client.results import Job, JobFile
 from restrike.server.jobs.model import JobEvent, JobState
@@ -31,8 +31,8 @@ class AsyncClient:
         """Asks nothing yet; raises Refused for an address that is none."""
         self._client = Client(url, token=token, workspace=workspace, timeout_s=timeout_s)
 
-    async def submit(self, work: Work, terms: Terms | None = None) -> Job:
-        """Submit a workflow or a generation."""
+    async def submit(self, work: Work | Call, terms: Terms | None = None) -> Job:
+        """Submit a workflow, a generation or a call of an endpoint."""
         return await _on_thread(lambda: self._client.submit(work, terms))
 
     async def generate(
@@ -41,6 +41,12 @@ class AsyncClient:
         """Submit a generation."""
         asked = Generation(prompt=prompt, card=card, count=count, output=output, options=options)
         return await self.submit(asked)
+
+    async def endpoint(
+        self, name: str, payload: Mapping[str, Any], *, handler: str | None = None, seed: int | None = None
+    ) -> Job:
+        """Call an endpoint of the server."""
+        return await self.submit(Call(endpoint=name, payload=payload, handler=handler, seed=seed))
 
     async def plan(self, work: Work) -> Plan:
         """What a job would reuse and compute now."""

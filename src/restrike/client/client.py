@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from restrike.client.asked import Generation, Terms, Work
+from restrike.client.asked import Call, Generation, Terms, Work
 from restrike.client.failures import plan_of
 from restrike.client.following import Following
 from restrike.client.results import Job, JobFile, event_of, job_of
@@ -42,8 +42,8 @@ class Client:
         self.workspace = workspace
         self._wire = Wire(url, token=token, timeout_s=timeout_s)
 
-    def submit(self, work: Work, terms: Terms | None = None) -> Job:
-        """Submit a workflow or a generation; the job is durable when this returns.
+    def submit(self, work: Work | Call, terms: Terms | None = None) -> Job:
+        """Submit a workflow, a generation or a call of an endpoint; the job is durable when this returns.
 
         An answer that is lost on its way is asked for again, under the same client id.
 
@@ -56,15 +56,26 @@ class Client:
         asked = replace(asked, client_id=asked.client_id or secrets.token_hex(8))
         tree = {**work.tree(), **asked.tree(), "workspace": self.workspace}
         try:
-            return job_of(self._wire.ask("POST", "/api/jobs", tree=tree))
+            return job_of(self._wire.ask("POST", work.path, tree=tree))
         except Broken:
-            return job_of(self._wire.ask("POST", "/api/jobs", tree=tree))
+            return job_of(self._wire.ask("POST", work.path, tree=tree))
 
     def generate(
         self, prompt: str, *, card: str, count: int = 1, output: str | None = None, **options: Any
     ) -> Job:
         """Submit a generation; `options` are fields of `restrike.Request`. Raises as `submit`."""
         return self.submit(Generation(prompt=prompt, card=card, count=count, output=output, options=options))
+
+    def endpoint(
+        self, name: str, payload: Mapping[str, Any], *, handler: str | None = None, seed: int | None = None
+    ) -> Job:
+        """Call an endpoint of the server; what it returns is `record["answer"]` of the job that succeeded.
+
+        Raises:
+            NotFound: the server serves no such endpoint, or it has no such handler.
+            Refused: the payload does not fit, with all findings, or a slot has no model.
+        """
+        return self.submit(Call(endpoint=name, payload=payload, handler=handler, seed=seed))
 
     def plan(self, work: Work) -> Plan:
         """What a job would reuse and what it would compute now; it submits nothing. Raises as `submit`."""
