@@ -75,6 +75,24 @@ def test_runs_of_four_and_of_eight_steps_share_one_graph(engine: Engine) -> None
     assert (counters.captures, counters.graphs, counters.replays) == (1, 1, 13)
 
 
+@pytest.mark.parametrize(
+    ("card", "prompts"),
+    [
+        ("digits", ("a 3", "please draw me a single handwritten figure of the number three")),
+        ("shapes", ("a ring", "a small purple triangle quickly moving up on a grey background")),
+    ],
+)
+def test_prompts_of_any_length_share_one_graph(card: str, prompts: tuple[str, str]) -> None:
+    """Text is padded to one length, so no prompt brings a graph of its own."""
+    captured = capturing()
+    frames = 5 if card == "shapes" else None
+    first, other = (Request(prompt=each, seed=5, steps=4, frames=frames) for each in prompts)
+    captured.generate(card, first)
+    made = captured.generate(card, other)
+    assert (made.capture.graphs, made.capture.replays, made.capture.eager_breaks) == (1, 4, {})
+    assert len(captured.load(card).capturer.explain()) == 1
+
+
 def test_another_scale_shift_or_seed_needs_no_other_graph(engine: Engine) -> None:
     captured = capturing()
     requests = [

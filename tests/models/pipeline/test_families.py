@@ -220,3 +220,11 @@ def test_an_interceptor_is_refused_and_an_observer_sees_every_step(
         Engine(device="cpu", extensions=(ResidualSkip(),)).generate(card_of("sd"), asked("sd"))
     watched = Engine(device="cpu", extensions=(StepTimes(),)).generate(card_of("sd"), asked("sd"))
     assert watched.notices[0].startswith(f"step-times: pipeline: {STEPS} steps")
+
+
+def test_no_prompt_brings_a_graph_for_no_step_is_captured(card_of: Callable[[str], ModelCard]) -> None:
+    captured = Engine(device="cpu", capture="tape")
+    for prompt in ("a", "a red circle " * 9):
+        made = captured.generate(card_of("sd"), asked("sd", prompt=prompt))
+        assert made.capture.eager_breaks == {"not capturable: the card's steps are opaque": STEPS}
+        assert (made.capture.graphs, made.capture.replays) == (0, 0)

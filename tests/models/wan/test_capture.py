@@ -48,3 +48,17 @@ def test_a_clip_under_capture_is_that_of_eager(
     assert capturer.counters.replays >= 3
     assert not [reason for reason in capturer.counters.eager_breaks if "blocked" in reason]
     assert len({signature.component for signature in capturer._entries}) == experts
+
+
+def test_prompts_of_any_length_share_one_graph(checkpoints: Checkpoints) -> None:
+    """Text is padded to one length, so no prompt brings a graph of its own."""
+    card = wan_at(checkpoints(TinyWan()))
+    captured = Engine(device="cpu", precision="float32", capture="tape")
+    capturer = Capturer(TapeBackend(torch.device("cpu")), CaptureLimits(min_speedup=0.0, measure_s=0.0))
+    captured.load(card).capturer = capturer
+    asked = replace(ASKED, solver="euler")  # each of its steps is alike
+    captured.generate(card, asked)
+    for prompt, negative in (("a", ""), ("a red circle " * 40, "blurred " * 60)):
+        made = captured.generate(card, replace(asked, prompt=prompt, negative_prompt=negative))
+        assert (made.capture.graphs, made.capture.replays, made.capture.eager_breaks) == (1, 5, {})
+    assert len(capturer._entries) == len(capturer.explain()) == 1
