@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,8 +15,10 @@ from mint.cells import MEMBERS, Making
 from mint.rewriting import Parts
 from restrike.keys import Digest
 from restrike.mint.cell.host import cpu_target, this_host
+from restrike.mint.store import place as place_of_cells
 from restrike.mint.store.store import CellStore
 from restrike.settings import settings
+from restrike.store import files
 
 from .conftest import Restrike
 
@@ -153,3 +157,107 @@ def test_a_place_must_be_named(restrike: Restrike, store: CellStore) -> None:
         done = restrike("cells", verb)
         assert done.code == 2
         assert "RESTRIKE_CELLS" in done.err
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("s33://bucket/x", "nothing speaks 's33://'; did you mean 's3://'?"),
+        ("qqqqqq://x", "nothing speaks 'qqqqqq://'; a folder, or a URL such as 's3://bucket/cells'"),
+        ("s3:/bucket/x", "two slashes follow the scheme of a URL, 's3://'; a folder of that name is"),
+        ("{file}", "cannot be used (Not a directory)"),
+        ("{file}/deeper", "cannot be used (Not a directory)"),
+        ("file://{file}", "cannot be used (Not a directory)"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["push", "pull"])
+def test_a_place_that_cannot_be_one_is_refused_by_name_with_what_to_do(
+    restrike: Restrike,
+    store: CellStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    url: str,
+    words: str,
+) -> None:
+    kept(store)
+    (tmp_path / "file").write_text("no folder")
+    url = url.format(file=tmp_path / "file")
+    given = restrike("cells", verb, url)
+    monkeypatch.setenv("RESTRIKE_CELLS", url)
+    settings.cache_clear()
+    set_ = restrike("cells", verb)
+    for done, place in ((given, f"cells at '{url}'"), (set_, f"RESTRIKE_CELLS={url}")):
+        assert (done.code, done.err.count("\n"), done.out) == (2, 1, "")
+        assert place in done.err
+        assert words in done.err
+    if "cannot be used" in words:
+        assert "name a folder that can be written, or a bucket" in given.err
+        assert "set RESTRIKE_CELLS to a folder that can be written, or a bucket" in set_.err
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [
+        (errno.ENOSPC, 3, "no space is left for RESTRIKE_CELLS={url}; make room, or set RESTRIKE_CELLS to a"),
+        (errno.EACCES, 2, "RESTRIKE_CELLS={url} cannot be used (Permission denied); set RESTRIKE_CELLS to a"),
+        (errno.EROFS, 2, "RESTRIKE_CELLS={url} cannot be used (Read-only file system); set RESTRIKE_CELLS"),
+    ],
+)
+def test_a_place_that_is_full_or_may_not_be_written_is_named_with_what_to_do(
+    restrike: Restrike,
+    store: CellStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    code: int,
+    words: str,
+) -> None:
+    kept(store)
+    url = str(tmp_path / "tier")
+    monkeypatch.setenv("RESTRIKE_CELLS", url)
+    settings.cache_clear()
+    write = files.write_synced
+
+    def failing(path: Path, data: bytes) -> None:
+        if path.is_relative_to(url):
+            raise OSError(number, os.strerror(number), str(path))
+        write(path, data)
+
+    monkeypatch.setattr(files, "write_synced", failing)
+    done = restrike("cells", "push")
+    assert (done.code, done.err.count("\n")) == (code, 1)
+    assert words.format(url=url) in done.err
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("mint", "digits"),
+        ("mint", "digits", "--dry-run"),
+        ("cells", "gc"),
+        ("cells", "pull", "memory://x"),
+        ("keys", "new", "a"),
+    ],
+)
+def test_a_store_that_is_a_file_or_full_is_refused_before_any_work(
+    restrike: Restrike, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("RESTRIKE_STORE", str(tmp_path / "file"))
+    settings.cache_clear()
+    done = restrike(*verb)
+    place = f"the store at '{tmp_path / 'file' / 'cells'}'"
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{place} cannot be used (Not a directory); set RESTRIKE_STORE to a folder that can" in done.err
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("RESTRIKE_STORE", str(tmp_path / "full"))
+    settings.cache_clear()
+    monkeypatch.setattr(place_of_cells, "write_synced", full)
+    done = restrike(*verb)
+    assert (done.code, done.err.count("\n")) == (3, 1)
+    assert "make room, or set RESTRIKE_STORE to a folder that can be written" in done.err
+    settings.cache_clear()

@@ -43,6 +43,10 @@ def test_cells_that_are_required_and_not_there_are_refused_with_the_remedy(restr
     ("options", "line"),
     [
         (("--cells", "requires"), "unknown way to use cells 'requires', did you mean 'require'?"),
+        (
+            ("--cells", "s3://bucket"),
+            "Known: auto, off, require. A place of cells is named by RESTRIKE_CELLS.",
+        ),
         (("--mint", "later"), "unknown time to mint 'later'"),
         (("--cells", "require", "--mint", "background"), "cells require forbids that"),
         (("--cells", "off", "--mint", "background"), "cells off forbids that"),

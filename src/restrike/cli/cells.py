@@ -76,6 +76,16 @@ def open_cells() -> CellStore:
     return CellStore(settings().store / "cells")
 
 
+def writable_cells() -> CellStore:
+    """The same, for a verb that writes there; raises Refused or Shortfall at once when it cannot."""
+    from restrike.mint.store.place import require_writable
+
+    store = open_cells()
+    remedy = "set RESTRIKE_STORE to a folder that can be written"
+    require_writable(store.root, f"the store at '{store.root}'", remedy)
+    return store
+
+
 def hosts() -> tuple[Host, ...]:
     """What this machine is to a cell: its processor, and each kind of GPU that torch can reach."""
     from restrike.mint.cell.host import cpu_target, cuda_target, this_host, torch_version
@@ -178,7 +188,7 @@ def collect(options: CollectOptions) -> None:
     """Remove leftovers, and the cells not used for longest over the limit."""
     from restrike.settings import size_bytes
 
-    found = open_cells().collect(size_bytes("--limit", options.limit))
+    found = writable_cells().collect(size_bytes("--limit", options.limit))
     if options.json:
         typer.echo(jsons.dumps(asdict(found), indent=2))
         return
@@ -204,9 +214,9 @@ def pull_cells(options: MoveOptions) -> None:
     """Fetch the cells that this machine can load from another place."""
     from restrike.mint.store.moving import pull
 
-    tier = _tier(options.url)
+    store, tier = writable_cells(), _tier(options.url)
     keys = [_one(tier.keys(), options.key)] if options.key else tier.keys()
-    _report(pull(open_cells(), tier, hosts(), keys), "fetched", as_json=options.json)
+    _report(pull(store, tier, hosts(), keys), "fetched", as_json=options.json)
 
 
 def _tier(url: str) -> Tier:
@@ -214,10 +224,11 @@ def _tier(url: str) -> Tier:
     from restrike.mint.store.tier import Tier
     from restrike.settings import settings
 
-    chosen = url or settings().cells
-    if not chosen:
+    if url:
+        return Tier(url)
+    if not settings().cells:
         raise Refused("name the other place: a URL such as s3://bucket/cells, or set RESTRIKE_CELLS")
-    return Tier(chosen)
+    return Tier(settings().cells, setting="RESTRIKE_CELLS")
 
 
 def _one(keys: Sequence[Digest], prefix: str) -> Digest:

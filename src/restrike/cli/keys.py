@@ -62,9 +62,9 @@ def register(app: typer.Typer) -> None:
 
 def new(options: NewOptions) -> None:
     """Make a key to sign with, and print the half that others trust."""
-    from restrike.cli.cells import open_cells
+    from restrike.cli.cells import writable_cells
 
-    _print(open_cells().ring.new(options.name), as_json=options.json)
+    _print(writable_cells().ring.new(options.name), as_json=options.json)
 
 
 def list_keys(options: ListOptions) -> None:
@@ -90,17 +90,19 @@ def list_keys(options: ListOptions) -> None:
 
 def trust(options: TrustOptions) -> None:
     """Load the cells that this key signed."""
-    from restrike.cli.cells import open_cells
+    from restrike.cli.cells import writable_cells
     from restrike.mint.cell.signing import PublicKey
 
-    _print(open_cells().ring.trust(PublicKey.parse(_text(options.key)), options.name), as_json=options.json)
+    _print(
+        writable_cells().ring.trust(PublicKey.parse(_text(options.key)), options.name), as_json=options.json
+    )
 
 
 def revoke(options: RevokeOptions) -> None:
     """Load no cell any more that this key signed; for good."""
-    from restrike.cli.cells import open_cells
+    from restrike.cli.cells import writable_cells
 
-    _print(open_cells().ring.revoke(options.fingerprint, options.reason), as_json=options.json)
+    _print(writable_cells().ring.revoke(options.fingerprint, options.reason), as_json=options.json)
 
 
 def _text(given: str) -> str:

@@ -85,20 +85,20 @@ def mint(options: Options) -> None:
 
 
 def _request(options: Options) -> MintRequest:
+    from restrike.cli.cells import writable_cells
     from restrike.errors import Refused
     from restrike.mint.cell.host import parse_target
     from restrike.mint.request import Budget, MintRequest, slot_of
     from restrike.mint.scratch import new_scratch
-    from restrike.settings import settings, size_bytes
+    from restrike.settings import size_bytes
 
     if not options.card:
         raise Refused("no card is named; restrike cards lists those that are installed")
     recipe = _recipe(options)
     memory = options.budget_memory
-    root = settings().store / "cells"
     if options.budget_seconds is not None and options.budget_seconds <= 0:
         raise Refused(f"--budget-seconds {options.budget_seconds} is not above 0")
-    meant = _meant(options)
+    meant, root = _meant(options), writable_cells().root
     return MintRequest(
         slot=slot_of(meant.card),
         endpoint=meant.endpoint,

@@ -34,7 +34,7 @@ class _Card:
 
 
 class Cells:
-    """An engine's `Adopter`. `tier` is the URL of the second tier, empty for none."""
+    """An engine's `Adopter`. `tier` is the second tier, None for none."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class Cells:
         *,
         mode: Mode = "auto",
         asked: bool = False,
-        tier: str = "",
+        tier: Tier | None = None,
         mint: bool = False,
     ) -> None:
         self._store, self._asked, self._mint = store, asked, mint
         self._mode: Mode = mode
-        self._tier = Tier(tier) if tier else None
+        self._tier = tier
         self._lock = threading.Lock()
         self._cards: dict[int, _Card] = {}
 

@@ -26,7 +26,8 @@ def checked_cells(mode: str | None, mint: str | None) -> Mode:
     """
     found = next((each for each in get_args(Mode) if each == (mode or AUTO)), None)
     if found is None:
-        raise Unknown("way to use cells", str(mode), get_args(Mode))
+        hint = "A place of cells is named by RESTRIKE_CELLS." if "/" in str(mode) else ""
+        raise Unknown("way to use cells", str(mode), get_args(Mode), hint=hint)
     if mint is not None and mint not in MINTS:
         raise Unknown("time to mint", mint, MINTS)
     if mint == BACKGROUND and found != AUTO:
@@ -38,7 +39,7 @@ def cells_for(mode: str | None, mint: str | None) -> Cells | None:
     """The cells of this process's settings for an engine; None where none are wanted, or there are none.
 
     Raises:
-        Unknown, Refused: as `checked_cells`.
+        Unknown, Refused: as `checked_cells`; or no second tier can be where RESTRIKE_CELLS says.
     """
     chosen, found = checked_cells(mode, mint), settings()
     root = found.store / "cells"
@@ -47,8 +48,10 @@ def cells_for(mode: str | None, mint: str | None) -> Cells | None:
         return None
     from restrike.mint.adoption.cells import Cells
     from restrike.mint.store.store import CellStore
+    from restrike.mint.store.tier import Tier
 
-    return Cells(CellStore(root), mode=chosen, asked=is_asked, tier=found.cells, mint=mint == BACKGROUND)
+    tier = Tier(found.cells, setting="RESTRIKE_CELLS") if found.cells else None
+    return Cells(CellStore(root), mode=chosen, asked=is_asked, tier=tier, mint=mint == BACKGROUND)
 
 
 def cells_in_reach(mode: str | None) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from restrike.keys import Digest, bytes_digest
 from restrike.mint.cell import coding
 from restrike.mint.cell.layout import HEAD_BYTES
 from restrike.mint.cell.refusal import CellRefusal, CellRefused
+from restrike.mint.store.place import check_scheme, no_such_scheme, unusable
 from restrike.store.blobs import Blobs, Damaged
 from restrike.store.files import write_file
 
@@ -39,22 +40,29 @@ class Listing:
 
 
 class Tier:
-    """The cells under one URL.
+    """The cells under one URL, which `setting` holds if it was not given by hand.
 
     Raises, from each method:
-        Refused: no permission.
+        Refused: no permission, or a folder that cannot be one.
+        Shortfall: no space is left.
         Crashed: the other side fails.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, setting: str = "") -> None:
+        place = f"{setting}={url}" if setting else f"cells at '{url}'"
+        self._place_name, self._setting = place, setting
+        check_scheme(url, place)
         try:
+            from fsspec import available_protocols
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise Refused(f"cells at '{url}' need fsspec: pip install 'restrike[remote]'") from error
+            raise Refused(f"{place}: it needs fsspec: pip install 'restrike[remote]'") from error
         try:
             files, root = url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise Refused(f"cells at '{url}': {error}") from error
+        except ImportError as error:
+            raise Refused(f"{place}: {error}") from error
+        except ValueError as error:
+            raise no_such_scheme(url, place, available_protocols()) from error
         self._files: Any = files
         self._url, self._root = url, root.rstrip("/")
         self._is_local = "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
@@ -163,11 +171,20 @@ class Tier:
         """Give the failures of the other side, whatever library they come from, their place in the tree."""
         try:
             yield
-        except RestrikeError:
+        except (NotFound, CellRefused):
             raise
         except Exception as error:
+            # What failed below may have its place in the tree already, and hold what failed first.
+            cause = error.__cause__ if isinstance(error, RestrikeError) else error
+            if self._is_local and isinstance(cause, OSError):
+                raise unusable(cause, self._place_name, self._remedy) from error
             failure = typed(error)
-            raise type(failure)(f"cells at '{self._url}': {failure}") from error
+            raise type(failure)(f"{self._place_name}: {failure}") from error
+
+    @property
+    def _remedy(self) -> str:
+        verb = f"set {self._setting} to" if self._setting else "name"
+        return f"{verb} a folder that can be written, or a bucket"
 
 
 def _create_locally(path: Path, data: bytes) -> None:
