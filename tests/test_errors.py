@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +12,14 @@ from restrike.errors import (
     Cancelled,
     Conflict,
     Crashed,
+    Finding,
     NotFound,
     Refused,
     RestrikeError,
     Retry,
     Shortfall,
     Unknown,
+    near_beside,
     rule_of,
     typed,
 )
@@ -74,6 +77,24 @@ def test_an_unknown_name_lists_what_exists_and_the_nearest() -> None:
     )
     assert Unknown("card", "zzz", ["wan"]).message == "unknown card 'zzz'. Known: wan."
     assert Unknown("card", "x", []).message == "unknown card 'x'. None exist."
+    assert Unknown("card", "WAN", ["wan"]).message == "unknown card 'WAN', did you mean 'wan'? Known: wan."
+    assert "did you mean 'png'?" in Unknown("kind", "bmp", ["mp4", "png"], meant="png").message
+
+
+def test_what_lies_beside_a_missing_path_is_asked_after(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "modal").touch()
+    assert near_beside(f"{tmp_path}/modl/", Path.is_dir) == f"; did you mean '{tmp_path}/model'?"
+    assert near_beside(f"{tmp_path}/modl", Path.is_file) == f"; did you mean '{tmp_path}/modal'?"
+    assert near_beside(f"{tmp_path}/other", Path.is_dir) == ""
+    assert near_beside(f"{tmp_path}/gone/model", Path.is_dir) == ""
+
+
+def test_a_finding_names_its_field_once() -> None:
+    assert str(Finding(path="width", message="width 9: only 8")) == "width 9: only 8"
+    assert str(Finding(path="width", message="widths differ")) == "width: widths differ"
+    # 'a' is the name of a step here and no part of the sentence.
+    assert str(Finding(path="steps.a", message="a step is a mapping")) == "steps.a: a step is a mapping"
 
 
 class OutOfMemoryError(RuntimeError):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 
 class Retry(Enum):
@@ -39,6 +41,9 @@ class Finding:
     message: str
 
     def __str__(self) -> str:
+        # The message on a field of its own begins with its name: 'width 256: ...'.
+        if self.message.startswith(f"{self.path} "):
+            return self.message
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
@@ -70,12 +75,17 @@ class NotFound(Refused):
 
 
 class Unknown(NotFound):
-    """A name that is not one of those that exist; the message lists them and the nearest one."""
+    """A name that is not one of those that exist; the message lists them and the nearest one.
 
-    def __init__(self, kind: str, name: str, exists: Iterable[str], *, hint: str = "") -> None:
+    `meant` is the one that is meant where the spelling does not tell.
+    """
+
+    def __init__(
+        self, kind: str, name: str, exists: Iterable[str], *, meant: str | None = None, hint: str = ""
+    ) -> None:
         known = sorted(exists)
-        near = difflib.get_close_matches(name, known, n=1)
-        guess = f", did you mean '{near[0]}'?" if near else "."
+        near = meant or nearest(name, known)
+        guess = f", did you mean '{near}'?" if near else "."
         listed = f" Known: {', '.join(known)}." if known else " None exist."
         super().__init__(f"unknown {kind} '{name}'{guess}{listed}{' ' + hint if hint else ''}")
 
@@ -118,6 +128,23 @@ def printable(text: str) -> str:
 def rule_of(error: RestrikeError) -> Rule:
     """The rule of the nearest class in the table."""
     return next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), RULES[Crashed])
+
+
+def nearest(name: str, exists: Iterable[str]) -> str | None:
+    """Of the names that exist the one spelt most like `name`, in whatever case; None when none is near."""
+    spelt = {each.casefold(): each for each in exists}
+    near = difflib.get_close_matches(name.casefold(), spelt, n=1)
+    return spelt[near[0]] if near else None
+
+
+def near_beside(path: str, fits: Callable[[Path], bool]) -> str:
+    """A question after what fits beside a missing path and is spelt most like it; empty if nothing is."""
+    folder, last = os.path.split(os.path.expanduser(path).rstrip("/"))
+    try:
+        near = nearest(last, (each.name for each in Path(folder).iterdir() if fits(each)))
+    except OSError:
+        return ""
+    return f"; did you mean '{os.path.join(folder, near)}'?" if near else ""
 
 
 def typed(error: BaseException) -> RestrikeError:

@@ -37,5 +37,7 @@ def test_no_size_is_too_large_to_be_answered(axis: Axis, digits: int) -> None:
 def test_an_axis_reads_as_a_person_would_say_it() -> None:
     assert str(Axis(minimum=8, maximum=8)) == "8"
     assert str(Axis(minimum=1, maximum=9)) == "1 to 9"
-    assert str(Axis(minimum=16, maximum=64, step=16)) == "multiples of 16 from 16 to 64"
+    assert str(Axis(minimum=1, maximum=17, step=4, offset=1)) == "1, 5, 9, 13 or 17"
+    assert str(Axis(minimum=10, maximum=40, step=16)) == "16 or 32"
+    assert str(Axis(minimum=16, maximum=128, step=16)) == "multiples of 16 from 16 to 128"
     assert str(Axis(minimum=1, maximum=81, step=4, offset=1)) == "4k + 1 from 1 to 81"

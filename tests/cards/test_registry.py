@@ -101,6 +101,17 @@ def test_an_unknown_name_lists_what_exists_and_suggests() -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_misspelt_folder_and_a_file_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(NotFound, match=r"at './chekpoint'; did you mean './checkpoint'\?"):
+        registry.find("./chekpoint")
+    with pytest.raises(Refused, match=r"'model.safetensors' is a file; a checkpoint is a folder"):
+        registry.find("model.safetensors")
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", ["./nowhere", "/no/such/folder", "~/no-such-folder", "a/b/c"])
 def test_a_path_without_a_folder_is_told_as_such(name: str) -> None:
     with pytest.raises(NotFound, match=f"no checkpoint folder at '{name}'"):

@@ -34,6 +34,12 @@ def test_an_unknown_suffix_lists_those_that_exist(name: str) -> None:
         container_for(name)
 
 
+@pytest.mark.parametrize(("name", "near"), [("a.bmp", ".png"), ("a.TIFF", ".png"), ("a.mov", ".mp4")])
+def test_for_a_kind_of_other_programs_one_that_holds_the_same_is_named(name: str, near: str) -> None:
+    with pytest.raises(Unknown, match=f"did you mean '{near}'"):
+        container_for(name)
+
+
 @pytest.mark.parametrize(
     ("make", "named"),
     [

@@ -206,6 +206,11 @@ def test_files_are_read_by_their_suffix(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no workflow file"):
         load_file(tmp_path / "gone.yaml")
+    (tmp_path / "film.yaml").touch()
+    with pytest.raises(NotFound, match=r"did you mean '.*/film.yaml'\?"):
+        load_file(tmp_path / "flim.yaml")
+    with pytest.raises(NotFound, match=r"'digits' is a card; say: restrike generate PROMPT --card digits"):
+        load_file(Path("digits"))
     with pytest.raises(Refused, match="is a folder"):
         load_file(tmp_path)
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")

@@ -79,6 +79,10 @@ class Recipe:
     parents: tuple[str, ...] = ()
 
 
+_FEW = 6
+"""So many values are listed one by one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Axis:
     """The values that one size may take: `offset + k * step`, within `[minimum, maximum]`."""
@@ -105,6 +109,9 @@ class Axis:
             return str(self.minimum)
         if self.step == 1:
             return f"{self.minimum} to {self.maximum}"
+        values = [*range(self.nearest(self.minimum), self.maximum + 1, self.step)]
+        if len(values) in range(2, _FEW + 1):
+            return f"{', '.join(map(str, values[:-1]))} or {values[-1]}"
         grid = f"multiples of {self.step}" if self.offset == 0 else f"{self.step}k + {self.offset}"
         return f"{grid} from {self.minimum} to {self.maximum}"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from restrike.cards.card import ModelCard
 from restrike.cards.checkpoint import Folder, HubRepository
-from restrike.errors import NotFound, Refused, Unknown
+from restrike.errors import NotFound, Refused, Unknown, near_beside
 
 _log = logging.getLogger(__name__)
 
@@ -80,14 +80,17 @@ def located(name: str) -> Folder | HubRepository | None:
 
     Raises:
         NotFound: it is written as a folder, and there is none.
+        Refused: it is a file, as ComfyUI's checkpoints are.
     """
     folder = Path(os.path.expanduser(name))  # unlike Path's own, it leaves an unknown '~user' as it is
     if name and folder.is_dir():
         return Folder(folder.resolve())
+    if name and folder.is_file():
+        raise Refused(f"'{name}' is a file; a checkpoint is a folder in the diffusers layout, with {INDEX}")
     if "/" not in name:
         return None
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
-        raise NotFound(f"no checkpoint folder at '{name}'")
+        raise NotFound(f"no checkpoint folder at '{name}'{near_beside(name, Path.is_dir)}")
     repository, _, revision = name.partition("@")
     return HubRepository(repository, revision or None)
 

@@ -68,7 +68,8 @@ def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
     if not asked.prompt.strip() and not card.takes_call_arguments:
         yield Fault("prompt", "prompt is empty; say what to make")
     if not 0 <= asked.seed <= SEED_LIMIT:
-        yield Fault("seed", f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}")
+        message = f"seed {asked.seed} is not an integer from 0 to {SEED_LIMIT}; leave it out to draw one"
+        yield Fault("seed", message)
     if not asked.items:
         yield Fault("items", "no picture is asked for; the count is at least 1")
     elif len(asked.items) > COUNT_LIMIT:
@@ -101,8 +102,9 @@ def _sizes(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
     for name in ("width", "height", "frames"):
         allowed, value = getattr(card.geometry, name), getattr(asked, name)
         if not allowed.accepts(value):
-            nearest = allowed.nearest(value)
-            yield Fault(name, f"{name} {value}: card '{card.name}' takes {allowed}; the nearest is {nearest}")
+            only = allowed.minimum == allowed.maximum
+            limits = f"only {allowed}" if only else f"{allowed}; the nearest is {allowed.nearest(value)}"
+            yield Fault(name, f"{name} {value}: card '{card.name}' takes {limits}")
 
 
 def _steps(card: ModelCard, asked: Arguments) -> Iterator[Fault]:

@@ -13,9 +13,10 @@ from typing import Any
 
 import typer
 
+from restrike.cli.other_words import option_for
 from restrike.cli.streams import silence_stdout
 from restrike.cli.style import styled
-from restrike.errors import Refused, RestrikeError, rule_of, typed
+from restrike.errors import Refused, RestrikeError, nearest, rule_of, typed
 
 # typer carries its own click, or uses the installed one, by version; BadParameter is found in both.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -70,12 +71,25 @@ def described(error: RestrikeError) -> dict[str, Any]:
     }
 
 
+def _misused(error: Any) -> str:
+    """What click found wrong with the words of a command."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not hasattr(error, "possibilities") or option is None or context is None:
+        message = error.format_message().rstrip(".")
+        return f"{message[:1].lower()}{message[1:]}; see --help"
+    taken = [name for part in context.command.get_params(context) for name in part.opts]
+    said = option_for(option, taken)
+    if said:
+        return f"there is no {option}; say {said}"
+    near = nearest(option, (name for name in taken if name.startswith("-")))
+    return f"there is no {option}; {f'did you mean {near}? ' if near else ''}--help shows all"
+
+
 def _failure(error: BaseException) -> RestrikeError:
     if isinstance(error, Unfinished):
         return error.error
     if isinstance(error, UsageError):
-        message = error.format_message()  # pyright: ignore[reportAttributeAccessIssue]  (click's own method)
-        return Refused(f"{message.rstrip('.')}; see --help")
+        return Refused(_misused(error))
     if isinstance(error, typer.Abort):
         return typed(KeyboardInterrupt())
     return typed(error)

@@ -7,8 +7,9 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from restrike.cli.other_words import command_for
 from restrike.cli.style import styled
-from restrike.errors import Unknown
+from restrike.errors import NotFound, Unknown
 
 
 class Command(TyperCommand):
@@ -34,6 +35,9 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         exists = self.list_commands(ctx)
         if args[0] not in exists and not args[0].startswith("-") and not ctx.resilient_parsing:
+            said = command_for(args[0]) if ctx.parent is None else None
+            if said:
+                raise NotFound(f"there is no command '{args[0]}'; say: {said}")
             raise Unknown("command", args[0], exists)
         return super().resolve_command(ctx, args)
 

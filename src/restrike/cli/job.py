@@ -10,7 +10,7 @@ from restrike.cards.card import LoopSpec, ModelCard
 from restrike.cards.request import Arguments, Request, resolve
 from restrike.cli.asking import LOSSLESS, SCALE, Source, card_name, request_of, source_of
 from restrike.cli.options import Options
-from restrike.cli.targets import EYE_PX, Target, Wish, is_still, targets_for
+from restrike.cli.targets import EYE_PX, Target, Wish, is_still, scale_for, targets_for
 from restrike.errors import Refused
 
 
@@ -37,7 +37,7 @@ def prepare(options: Options) -> Job:
     request = request_of(options, source)
     if request.frames is None and is_still(options.output) and card.geometry.frames.accepts(1):
         request = replace(request, frames=1)
-    loop, arguments = resolve(card, request)
+    loop, arguments = _resolved(card, request)
     scale = _scale(options, source)
     return Job(
         card=card,
@@ -48,6 +48,22 @@ def prepare(options: Options) -> Job:
         scale=scale,
         source=source,
     )
+
+
+def _resolved(card: ModelCard, request: Request) -> tuple[LoopSpec, Arguments]:
+    """As `resolve`; a refused size is told of the enlargement, which makes a file larger than its picture."""
+    try:
+        return resolve(card, request)
+    except Refused as error:
+        axes = ((card.geometry.width, request.width), (card.geometry.height, request.height))
+        if all(asked is None or axis.accepts(asked) for axis, asked in axes):
+            raise
+        width, height = (axis.nearest(asked or 0) for axis, asked in axes)
+        scale = scale_for(width, height)
+        if scale == 1:
+            raise
+        whole = f"{width}x{height} is written {scale} times as large, {width * scale}x{height * scale}"
+        raise Refused(f"{error.message}; a picture of {whole}, unless --native is given") from error
 
 
 def _scale(options: Options, source: Source | None) -> int | None:

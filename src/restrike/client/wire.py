@@ -136,7 +136,8 @@ class Wire:
             connection.connect()
         except OSError as error:
             raise Away(
-                f"no server at {self.url}: {error.strerror or error}; start one with `restrike serve`"
+                f"no server at {self.url}: {error.strerror or error}; start one with `restrike serve`, "
+                "or wait until the one that starts says `listening`"
             ) from error
         return connection
 

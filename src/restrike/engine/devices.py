@@ -28,7 +28,7 @@ def placement_for(card: ModelCard, device: str | None = None, precision: str | N
     present = available()
     chosen = {"cuda": "cuda:0", None: present[0]}.get(device, device)
     if chosen not in present:
-        gpu = str(chosen).startswith("cuda")
+        gpu = str(chosen).startswith(("cuda", "gpu"))
         hint = f"torch {torch.__version__} sees no such GPU; restrike doctor says why." if gpu else ""
         raise Unknown("device", str(device), present, hint=hint)
     return Placement(device=chosen, dtype=card.precision(precision))

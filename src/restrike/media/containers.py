@@ -107,6 +107,13 @@ Container: TypeAlias = Png | Jpeg | WebP | Gif | Mp4 | WebM
 
 _KINDS: tuple[type[Container], ...] = (Png, Jpeg, WebP, Gif, Mp4, WebM)
 _BY_SUFFIX: dict[str, type[Container]] = {suffix: kind for kind in _KINDS for suffix in kind.suffixes}
+_MEANT = {
+    **dict.fromkeys((".bmp", ".tif", ".tiff", ".tga", ".ppm", ".avif", ".heic", ".exr", ".psd"), ".png"),
+    **dict.fromkeys((".jfif", ".jpe"), ".jpg"),
+    **dict.fromkeys((".apng",), ".webp"),
+    **dict.fromkeys((".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv"), ".mp4"),
+}
+"""For kinds that other programs write the nearest one here: by what they hold, not by their spelling."""
 _GIF_MAX_FPS = 50
 _MIN_FPS, _MAX_FPS = 0.1, 1000
 
@@ -116,8 +123,14 @@ def container_for(path: str | Path) -> Container:
     suffix = Path(path).suffix
     kind = _BY_SUFFIX.get(suffix.lower())
     if kind is None:
-        raise Unknown("file extension", suffix, _BY_SUFFIX, hint=f"(in '{path}')")
+        hint = f"(in '{path}')" if suffix else f"'{path}' has none, and it decides the kind."
+        raise Unknown("file extension", suffix, _BY_SUFFIX, meant=meant(suffix), hint=hint)
     return kind()
+
+
+def meant(suffix: str) -> str | None:
+    """The suffix here that serves for one of another program's; None for a suffix nobody knows."""
+    return _MEANT.get(suffix.lower())
 
 
 def check_fits(

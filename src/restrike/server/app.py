@@ -21,7 +21,7 @@ from restrike.server import page
 from restrike.server.api import ROUTERS
 from restrike.server.metrics import Metrics, Timing
 from restrike.server.openai import ROUTERS as OPENAI_ROUTERS
-from restrike.server.problems import MEDIA_TYPE, Rejected, problem_response
+from restrike.server.problems import MEDIA_TYPE, NO_JSON, Rejected, problem_response
 from restrike.server.security.access import Access
 from restrike.server.security.guard import Guard
 from restrike.server.security.limits import BodyLimits
@@ -112,7 +112,8 @@ def _answer_failures(app: FastAPI, service: Service) -> None:
     async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
-            return problem_response(NotFound(f"nothing is at {request.url.path[:200]}"), service.shown)
+            message = f"nothing is at {request.url.path[:200]}; /openapi.json tells what is"
+            return problem_response(NotFound(message), service.shown)
         answer = problem_response(Rejected(error.status_code, str(error.detail)), service.shown)
         answer.headers.update(error.headers or {})
         return answer
@@ -128,6 +129,8 @@ def _finding(fault: dict[str, Any]) -> Finding:
     message = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         message = "there is no such field"
+    elif fault["type"] == "model_attributes_type" and not place:
+        message = NO_JSON
     return Finding(path=".".join(place), message=message)
 
 

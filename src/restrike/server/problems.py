@@ -13,6 +13,8 @@ from restrike.errors import Refused as _Refused
 from restrike.workflow.agreement import PlanChanged
 
 MEDIA_TYPE = "application/problem+json"
+NO_JSON = "no JSON object; send one, and with it Content-Type: application/json"
+"""What is wrong with a body of another kind; curl sends a form if it is told nothing."""
 
 
 class Rejected(_Refused):

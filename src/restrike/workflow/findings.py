@@ -5,11 +5,10 @@ Findings are collected, never raised one by one: a person mends a file in one go
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from restrike.errors import Finding, Refused
+from restrike.errors import Finding, Refused, nearest
 from restrike.keys.unkeyable import dotted
 
 Step = str | int
@@ -58,11 +57,11 @@ class Findings:
             raise InvalidWorkflow(self.found)
 
 
-def no_such(kind: str, name: str, exists: Iterable[str]) -> str:
-    """That a name does not exist, the nearest one that does, and the first few of all."""
+def no_such(kind: str, name: str, exists: Iterable[str], *, meant: str | None = None) -> str:
+    """That a name does not exist, the one that is meant or else the nearest, and the first few of all."""
     known = sorted(exists)
-    near = difflib.get_close_matches(name, known, n=1)
-    guess = f"; did you mean '{near[0]}'?" if near else ""
+    near = meant or nearest(name, known)
+    guess = f"; did you mean '{near}'?" if near else ""
     if not known:
         return f"no {kind} '{name}' (there is none)"
     more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""

@@ -10,11 +10,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from restrike.errors import NotFound, Refused, typed
+from restrike.cards import registry
+from restrike.errors import NotFound, Refused, near_beside, typed
 from restrike.workflow.findings import Finding, Findings, InvalidWorkflow, Place
 from restrike.workflow.yaml_nodes import MAX_DEPTH, MAX_VALUES, TooMany, read_yaml
 
 MAX_FILE_BYTES = 4 << 20
+SUFFIXES = (".yaml", ".yml", ".json")
+"""What a workflow file's name ends with."""
 
 
 def load_file(path: Path) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def load_file(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise Refused(f"'{path}' is a folder; name the workflow file in it")
     if not path.is_file():
-        raise NotFound(f"no workflow file at '{path}'")
+        raise NotFound(f"no workflow file at '{path}'{_meant(path)}")
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise Refused(f"'{path}' is over {MAX_FILE_BYTES} bytes, too large for a workflow file")
@@ -38,6 +41,13 @@ def load_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise typed(error) from error
     return load_text(text, as_json=path.suffix.lower() == ".json")
+
+
+def _meant(path: Path) -> str:
+    """What may have been meant by a path at which nothing is."""
+    if str(path) in registry.names():
+        return f"; '{path}' is a card; say: restrike generate PROMPT --card {path}"
+    return near_beside(str(path), lambda each: each.suffix.lower() in SUFFIXES)
 
 
 def load_text(text: str, *, as_json: bool = False) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from restrike.errors import Refused
-from restrike.media.containers import container_for
+from restrike.media.containers import container_for, meant
 from restrike.workflow.definition import ResultSpec
 from restrike.workflow.findings import Findings, Place, no_such
 from restrike.workflow.graph import Action
@@ -143,7 +143,9 @@ def _check_container(result: ResultSpec, place: Place, findings: Findings) -> No
             )
         return
     if container not in CONTAINERS:
-        findings.add((*place, "container"), no_such("container", container, CONTAINERS))
+        served = meant(f".{container}")
+        nearest = served and served.removeprefix(".")
+        findings.add((*place, "container"), no_such("container", container, CONTAINERS, meant=nearest))
         return
     known: tuple[str, ...] = ()
     kind: Any = None

@@ -64,6 +64,18 @@ def test_what_is_wrong_is_refused_by_name(client: TestClient, service: Service) 
     assert service.history.counts()["queued"] == 0
 
 
+def test_what_curl_sends_without_a_type_is_told_how_to_be_sent(client: TestClient) -> None:
+    answer = client.post("/api/jobs", content=b'{"generation": {}}')
+    assert answer.status_code == 422
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_a_route_of_another_server_is_told_where_the_routes_are(client: TestClient) -> None:
+    assert client.post("/prompt", json={}).json()["detail"] == (
+        "nothing is at /prompt; /openapi.json tells what is"
+    )
+
+
 def test_all_findings_come_at_once(client: TestClient) -> None:
     wrong = flow(steps={"a": {"generate": "digit"}, "b": {"task": "no.such"}})
     answer = submit(client, status=422, workflow=wrong)

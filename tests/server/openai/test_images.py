@@ -9,6 +9,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import openai
 import pytest
@@ -89,6 +90,22 @@ def test_failures_arrive_as_the_clients_own_types(
     assert failed.value.param == field
     assert failed.value.type == "invalid_request_error"
     assert failed.value.response.headers["x-should-retry"] == "false"
+
+
+def test_a_failure_names_its_field_once(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as failed:
+        client.images.generate(model="digits", prompt="a seven", size="9x9")
+    assert isinstance(failed.value.body, dict)
+    assert failed.value.body["message"] == (
+        "width 9: card 'digits' takes only 8; height 9: card 'digits' takes only 8"
+    )
+
+
+def test_a_body_that_is_no_json_is_told_how_to_be_sent(server: Server) -> None:
+    with pytest.raises(HTTPError) as failed:
+        urllib.request.urlopen(f"{server.url}/v1/images/generations", data=b'{"model": "digits"}')
+    with failed.value as answer:
+        assert "Content-Type: application/json" in json.load(answer)["error"]["message"]
 
 
 def test_a_project_is_a_workspace(client: OpenAI) -> None:

@@ -39,7 +39,10 @@ async def _check(web: httpx2.AsyncClient, url: str) -> None:
     try:
         answer = await web.get(f"{url}/api/jobs?limit=1")
     except httpx2.HTTPError as error:
-        raise NotFound(f"no server at {url}; start one with: restrike serve") from error
+        raise NotFound(
+            f"no server at {url}; start one with `restrike serve`, "
+            "or wait until the one that starts says `listening`"
+        ) from error
     if answer.status_code in (401, 403):
         raise Refused(f"the server at {url} wants a token; give it as RESTRIKE_TOKEN")
 

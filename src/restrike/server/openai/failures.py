@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from restrike.errors import RULES, Crashed, Finding, NotFound, Refused, RestrikeError, Retry, rule_of
 from restrike.server.jobs.model import Failure
-from restrike.server.problems import Rejected, class_of, status_of
+from restrike.server.problems import NO_JSON, Rejected, class_of, status_of
 
 # OpenAI answers 400 to what cannot be served as it stands, and its clients name their exceptions by that.
 _STATUSES = {RULES[Refused].http_status: 400}
@@ -99,6 +99,8 @@ def bad_field(fault: Mapping[str, Any]) -> BadField:
     field = path[0] if path else "body"
     if fault["type"] == "extra_forbidden":
         return BadField(field, "this field is not supported here; leave it out")
+    if fault["type"] == "model_attributes_type" and not path:
+        return BadField(field, NO_JSON)
     return BadField(field, str(fault["msg"]))
 
 
