@@ -109,13 +109,18 @@ class JobEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerFacts:
-    """One worker as routing sees it; `resident` are the identities of the weights that it holds loaded."""
+    """One worker as routing sees it.
+
+    `resident` are the identities of the weights that it holds loaded, `armed` those of them for which graphs
+    or cells answer. `is_free` says that it runs no job.
+    """
 
     id: str
     device: str
     memory_bytes: int
     resident: tuple[str, ...] = ()
     armed: tuple[str, ...] = ()
+    is_free: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

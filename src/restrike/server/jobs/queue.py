@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -18,6 +19,7 @@ from restrike.errors import Conflict, NotFound, Refused
 from restrike.keys import digest
 from restrike.server.database.connect import Database
 from restrike.server.database.schema import events, jobs
+from restrike.server.jobs.measured import Measured
 from restrike.server.jobs.model import Failure, Job, JobState, Outcome, Submission, WorkerFacts
 from restrike.server.jobs.rows import event_row, failure_text, job_of, text_of
 from restrike.server.jobs.switches import Switches
@@ -38,6 +40,7 @@ class Queue:
         self._database = database
         self._clock = clock
         self._switches = Switches(database)
+        self._measured = Measured(database)
 
     def submit(self, asked: Submission) -> Job:
         """Accept a job: when this returns, it survives the death of any process.
@@ -105,7 +108,11 @@ class Queue:
         return job_of(row)
 
     def claim(self, worker: WorkerFacts, others: tuple[WorkerFacts, ...] = ()) -> Job | None:
-        """The next job for a worker, now running in its name; None when nothing waits for it."""
+        """The next job for a worker, now running in its name; None when nothing waits for it.
+
+        `others` are the live workers beside it.
+        """
+        took = self._measured.took() if others else {}
         with self._database.write() as connection:
             if self._switches.is_paused(connection):
                 return None
@@ -113,7 +120,8 @@ class Queue:
             fitting = (jobs.c.state == JobState.QUEUED, jobs.c.need_bytes <= worker.memory_bytes)
             waiting = connection.execute(select(jobs).where(*fitting).order_by(*_WAITING).limit(_LOOKED_AT))
             now = self._clock()
-            choice = choose([job_of(row) for row in waiting], worker, others, now)
+            known = self._with_work(connection, others)
+            choice = choose([job_of(row) for row in waiting], worker, known, now, took)
             if choice is None:
                 return None
             job = choice.job
@@ -128,6 +136,14 @@ class Queue:
                 connection, job, JobState.RUNNING, changes, {"device": worker.device, "why": choice.why}
             )
             return self._job(connection, job.id)
+
+    def _with_work(self, connection: Connection, workers: tuple[WorkerFacts, ...]) -> tuple[WorkerFacts, ...]:
+        """Workers with whether they are free by the queue itself: what they told last may be a second old."""
+        if not workers:
+            return ()
+        running = select(jobs.c.worker).where(jobs.c.state == JobState.RUNNING)
+        busy = set(connection.execute(running).scalars())
+        return tuple(replace(worker, is_free=worker.id not in busy) for worker in workers)
 
     def finish(self, name: str, attempt: int, outcome: Outcome) -> bool:
         """Take a worker's word on its attempt; False when the job is no longer that worker's."""
