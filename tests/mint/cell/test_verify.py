@@ -15,6 +15,7 @@ from mint.cells import FACTS, HOST, TARGET, Making, verified
 from mint.rewriting import Parts
 from restrike.keys import Digest
 from restrike.mint.cell import layout
+from restrike.mint.cell.facts import WRAPPER_EPOCH
 from restrike.mint.cell.header import Header
 from restrike.mint.cell.host import Host
 from restrike.mint.cell.keyring import Keyring
@@ -261,7 +262,7 @@ def test_another_gpu(tmp_path: Path, ring: Keyring) -> None:
 
 def test_another_wrapper(tmp_path: Path, ring: Keyring) -> None:
     making = Making(stack=replace(HOST.stack("aot"), epoch="0"))
-    with pytest.raises(CellRefused, match="made with epoch '0', this is '1'"):
+    with pytest.raises(CellRefused, match=f"made with epoch '0', this is '{WRAPPER_EPOCH}'"):
         verified(making.sealed(tmp_path / "y.cell", ring.signer()), ring)
     assert refusal(making.sealed(tmp_path / "x.cell", ring.signer()), ring) is CellRefusal.OTHER_STACK
 

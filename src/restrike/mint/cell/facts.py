@@ -16,8 +16,9 @@ Size = int | tuple[int, int]
 Recipe = Literal["aot", "dynamo"]
 Kind = Literal["cpu", "cuda"]
 
-WRAPPER_EPOCH = "1"
-"""What a compiled call's wrapper means; bumped by hand when the same graph is called in another way."""
+WRAPPER_EPOCH = "2"
+"""What is made of a traced graph beside its compilation; bumped by hand when the same graph is taken apart
+or called in another way."""
 
 
 @dataclass(frozen=True, kw_only=True)

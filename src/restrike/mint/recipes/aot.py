@@ -19,8 +19,8 @@ from restrike.loops.contract import Tensors
 from restrike.mint.cell import capability
 from restrike.mint.cell.facts import Target
 from restrike.mint.cell.manifest import ConstantSpec
+from restrike.mint.recipes.decompositions import decomposed
 from restrike.mint.recipes.options import Value
-from restrike.mint.recipes.spelling import spelled
 from restrike.mint.refusals import MintRefused, Subject
 from restrike.mint.wrapped import constants_of
 
@@ -48,7 +48,7 @@ def build(program: Any, folder: Path, options: Mapping[str, Value], target: Targ
     clamp(target)
     written = scratch / "package.pt2"
     aoti_compile_and_package(
-        spelled(program, target), package_path=str(written), inductor_configs={**options, **_HOW_FAST}
+        decomposed(program, target), package_path=str(written), inductor_configs={**options, **_HOW_FAST}
     )
     if not written.exists():
         raise Crashed("the compiler wrote no package")
