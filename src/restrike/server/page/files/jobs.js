@@ -29,13 +29,19 @@ export async function happened(event) {
     draw();
     return FINAL.includes(found.state);
   }
-  if (event.kind === "progress") Object.assign(job, { done: event.data.done, total: event.data.total });
+  if (event.kind === "progress") progressed(job, event.data);
   if (event.kind === "preview") job.preview = `/api/jobs/${job.id}/previews/${event.data.file.split("/").pop()}`;
   if (event.kind === "step") job.step = event.data.step;
   if (event.kind === "stall") job.note = `silent for ${event.data.silent_s} s`;
   if (event.kind === "cancelling") job.note = "stopping at its next step";
   if (job.state === "running") update(job);
   return false;
+}
+
+// A handler of an endpoint tells a fraction and what it does; a generation counts its steps.
+function progressed(job, { done, total, fraction, note }) {
+  Object.assign(job, { done, total, unit: fraction === undefined ? ` of ${total} steps` : " %" });
+  if (note) job.step = note;
 }
 
 function draw() {
@@ -62,7 +68,7 @@ function update(job) {
   }
   if (job.preview && card.look.getAttribute("src") !== job.preview) card.look.src = job.preview;
   card.step.textContent = job.note ?? job.step ?? job.why;
-  card.done.textContent = job.total ? `${job.done} of ${job.total} steps` : "loading";
+  card.done.textContent = job.total ? `${job.done}${job.unit}` : "loading";
   card.fill.style.width = `${job.total ? (100 * job.done) / job.total : 0}%`;
 }
 
