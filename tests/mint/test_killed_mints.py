@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from restrike.mint.events import MintEvent, MintPhase, PhaseBegan, read_events
 from restrike.mint.parent import Pulse, mint
 from restrike.mint.report import read_report
 from restrike.mint.request import Budget, MintRequest
+from restrike.mint.scratch import new_scratch
 
 from .children import Bench
 
@@ -28,7 +30,7 @@ def killing(request: MintRequest, phase: MintPhase) -> Iterator[None]:
 
     def wait() -> None:
         while not ended.is_set():
-            if any(isinstance(e, PhaseBegan) and e.phase is phase for e in read_events(request.events)):
+            if is_in(request, phase):
                 os.kill(child_of(request), signal.SIGKILL)
                 return
             time.sleep(0.005)
@@ -110,28 +112,74 @@ def test_a_child_killed_in_any_phase_leaves_a_report_that_names_it_and_the_next_
     assert not bench.store.quarantined()
 
 
-@pytest.mark.slow
-def test_the_child_goes_with_a_parent_that_is_killed_and_the_next_mint_lands(bench: Bench) -> None:
-    request = bench.request("sleeps")
-    script = (
-        "import sys\nfrom pathlib import Path\n"
-        "from restrike.mint.parent import mint\nfrom restrike.mint.request import read_request\n"
-        "mint(read_request(Path(sys.argv[1])))\n"
-    )
+_PARENT = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from restrike.mint.parent import mint
+from restrike.mint.request import read_request
+from restrike.mint.scratch import new_scratch
+
+request = read_request(Path(sys.argv[1]))
+scratch = new_scratch(Path(sys.argv[2]))
+print(scratch, flush=True)
+mint(replace(request, scratch=str(scratch)))
+"""
+PAPERS = {"request.json", "events.jsonl", "report.json", "output.txt"}
+
+
+@contextmanager
+def parent_of(request: MintRequest, mints: Path) -> Iterator[tuple[subprocess.Popen[str], MintRequest]]:
+    """A process that mints the request in scratch of its own, and the request as its child has it."""
     Path(request.scratch).mkdir()
-    request.write()
-    parent = subprocess.Popen([sys.executable, "-c", script, str(request.file)])
-    wait_for(
-        lambda: any(
-            isinstance(e, PhaseBegan) and e.phase == "warmup_forward" for e in read_events(request.events)
-        )
-    )
-    child = child_of(request)
-    parent.kill()
-    parent.wait()
+    command = [sys.executable, "-c", _PARENT, str(request.write()), str(mints)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None
+            yield parent, replace(request, scratch=parent.stdout.readline().strip())
+        finally:
+            parent.kill()
+
+
+def left_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        each if each is MintPhase.WARMUP_FORWARD else pytest.param(each, marks=pytest.mark.slow)
+        for each in MintPhase
+    ],
+)
+def test_a_parent_killed_in_any_phase_takes_its_child_along_and_the_next_mint_lands_and_tidies(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, phase: MintPhase
+) -> None:
+    monkeypatch.setenv("MINT_TEST_PAUSE", phase)
+    mints = bench.root / "mints"
+    with parent_of(bench.request("plain"), mints) as (parent, request):
+        wait_for(lambda: is_in(request, phase))
+        child = child_of(request)
+        left = left_in(Path(request.scratch))
+        parent.kill()
     wait_for(lambda: not Path(f"/proc/{child}").exists(), 30)
-    assert not bench.store.cells()
-    assert bench.mint("plain", keys_only=True).report.ending.outcome == "ok"
+    report = read_report(request.report)
+    assert report is not None
+    assert (report.phase, report.ending.outcome, report.ending.kind) == (phase, "cancelled", "Orphaned")
+    # A cell is whole, and there once it was published, or not there at all.
+    assert [cell.refusal for cell in bench.store.cells()] == ([None] if phase is MintPhase.FINALIZE else [])
+    assert "owner" in left
+    monkeypatch.delenv("MINT_TEST_PAUSE")
+    # Up to the warm forward, what comes after it has no part in this.
+    early = phase in (MintPhase.LOAD, MintPhase.WARMUP_FORWARD)
+    again = mint(bench.request("plain", scratch=str(new_scratch(mints)), keys_only=early)).report
+    assert again.ending.outcome == "ok"
+    assert [cell.refusal for cell in bench.store.cells()] == ([] if early else [None])
+    assert left_in(Path(request.scratch)) == PAPERS
+
+
+def is_in(request: MintRequest, phase: MintPhase) -> bool:
+    return any(isinstance(e, PhaseBegan) and e.phase is phase for e in read_events(request.events))
 
 
 @pytest.mark.slow

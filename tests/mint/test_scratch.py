@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from restrike.mint.scratch import KEPT_S, new_scratch, tidy
+from restrike.store.owner import Owner
 
 
 def test_tidying_leaves_the_papers_of_every_attempt_alone(tmp_path: Path) -> None:
@@ -28,3 +30,15 @@ def test_a_new_folder_is_its_owners_and_old_ones_go(tmp_path: Path) -> None:
     found = new_scratch(tmp_path)
     assert found.stat().st_mode & 0o077 == 0
     assert sorted(tmp_path.iterdir()) == sorted([young, found])
+
+
+def test_what_a_dead_process_left_is_tidied_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+    dead, living = new_scratch(tmp_path), new_scratch(tmp_path)
+    for folder in (dead, living):
+        for name in ("report.json", "draft.cell"):
+            (folder / name).touch()
+    gone = replace(Owner.here(), began="1")
+    (dead / "owner").write_text(str(gone))
+    new_scratch(tmp_path)
+    assert {path.name for path in dead.iterdir()} == {"report.json"}
+    assert {path.name for path in living.iterdir()} == {"report.json", "draft.cell", "owner"}

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         return rule_of(error).exit_code
     _lower(request)
     if given.leash is not None:
-        _hold(given.leash)
+        _hold(given.leash, request)
     return run(request).exit_code
 
 
@@ -172,18 +172,29 @@ def _lower(request: MintRequest) -> None:
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
 
 
-def _hold(leash: int) -> None:
-    """End this process and all that it started when the other end of the leash closes."""
+def _hold(leash: int, request: MintRequest) -> None:
+    """End this process and all that it started when the other end of the leash closes, and report it."""
+    began = time.perf_counter()
 
     def wait() -> None:
         while os.read(leash, 1):
             pass
+        with suppress(RestrikeError):
+            _orphaned(request, time.perf_counter() - began)
         # A group of its own: what it started (a compiler) goes with it, its parent's does not.
         if os.getpgid(0) == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(Outcome.CANCELLED.exit_code)
 
     threading.Thread(target=wait, name="leash", daemon=True).start()
+
+
+def _orphaned(request: MintRequest, seconds: float) -> None:
+    """Report for a parent that is no more and so cannot."""
+    if request.report.exists():
+        return
+    ending = Ending(outcome=Outcome.CANCELLED, kind="Orphaned", message="its parent has gone")
+    report_of(request, read_events(request.events), ending, seconds).write(request.report)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Where mints work and leave their reports: one folder each beside the cells, the old ones removed."""
+"""Where mints work and leave their reports: one folder each beside the cells, the old ones removed.
+
+What a mint whose process was killed could not remove, the next one does; the papers of both stay.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from restrike.errors import typed
+from restrike.store.owner import Owner
 
 KEPT_S = 7 * 24 * 3600.0
 """How long what a mint left can be looked at."""
 
+_OWNER = "owner"
 _KEPT = frozenset(["request.json", "events.jsonl", "report.json", "output.txt"])
 
 
@@ -21,8 +26,10 @@ def new_scratch(root: Path) -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
         _drop_old(root)
+        _tidy_dead(root)
         folder = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         folder.mkdir(mode=0o700)
+        (folder / _OWNER).write_text(str(Owner.here()))
     except OSError as error:
         raise typed(error) from error
     return folder
@@ -42,3 +49,11 @@ def _drop_old(root: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > KEPT_S:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _tidy_dead(root: Path) -> None:
+    """Tidy the folders of processes that are known to be gone."""
+    for path in root.glob(f"*/{_OWNER}"):
+        with suppress(OSError, ValueError):  # another mint may be at it, or it is not whole
+            if Owner.parse(path.read_text()).is_dead():
+                tidy(path.parent)

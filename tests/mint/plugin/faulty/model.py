@@ -22,6 +22,24 @@ from restrike.loops.denoise import DenoiseLoop
 from restrike.loops.schedule import Schedule, flow_schedule
 from restrike.loops.solvers.base import Solver
 from restrike.loops.solvers.registry import solver
+from restrike.mint.events import EventLog, MintEvent, PhaseBegan
+
+
+def _pause_in(asked: str) -> None:
+    """Let a mint that loads this module stay in one of its phases until it is ended."""
+    if asked == "load":
+        time.sleep(600)
+
+    def add(log: EventLog, event: MintEvent) -> None:
+        added(log, event)
+        if isinstance(event, PhaseBegan) and event.phase == asked:
+            time.sleep(600)
+
+    added, EventLog.add = EventLog.add, add
+
+
+if asked := os.environ.get("MINT_TEST_PAUSE"):
+    _pause_in(asked)
 
 
 class Denoiser(nn.Module):
