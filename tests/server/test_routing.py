@@ -192,7 +192,7 @@ def test_of_equal_workers_the_one_that_ends_such_jobs_sooner_takes_it_and_says_s
     assert choose([job], slow, (fast,), _NOW, took) is None
     found = choose([job], fast, (slow,), _NOW, took)
     assert found is not None
-    assert found.why == "first in line, and fast was free; such jobs took 2 s there, 9 s on slow"
+    assert found.why == "first in line, and fast was free; such jobs took 2.0 s there, 9.0 s on slow"
     assert choose([job], slow, (replace(fast, is_free=False),), _NOW, took) is not None
     late = choose([job], slow, (fast,), _NOW + HANDOVER_S, took)
     assert late is not None

@@ -151,7 +151,7 @@ def _why(job: Job, worker: WorkerFacts, rest: Iterable[WorkerFacts], seconds: Ma
     if slower is None:
         return reason
     mine, theirs = seconds[device], seconds[slower.device]
-    return f"{reason}; such jobs took {mine:.2g} s there, {theirs:.2g} s on {slower.device}"
+    return f"{reason}; such jobs took {mine:.1f} s there, {theirs:.1f} s on {slower.device}"
 
 
 def _sooner(seconds: Mapping[str, float], one: WorkerFacts, other: WorkerFacts) -> bool:
