@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -43,4 +45,24 @@ def test_scratch_is_bound_to_the_graph_and_counted(lab: Lab) -> None:
 def test_a_write_past_the_scratch_is_found_and_named(lab: Lab) -> None:
     why = lab.told(beyond, 2)[-1]
     assert why.startswith("blocked: kernel 'summed' wrote 4 or more bytes past its workspace of 32 bytes")
+    assert lab.capturer.counters.graphs == 0
+
+
+def now_and_then(forward: Forward, inputs: Tensors) -> Tensors:
+    """A kernel that writes past its scratch for some numbers only."""
+    memory = scratch("now and then", SIZE_BYTES, inputs["dt"].device)
+    end = memory.untyped_storage().nbytes()
+    place = ((inputs["dt"] > 0) * (SIZE_BYTES + 1)).reshape(1).clamp(max=end - 1)
+    torch.as_strided(memory, (end,), (1,)).index_fill_(0, place, 0)
+    return {"latent": inputs["latent"] * 2}
+
+
+def test_a_write_past_it_in_the_step_that_confirms_is_found_too(lab: Lab) -> None:
+    told = []
+    for dt in (-0.5, -0.5, 0.5):
+        plan = lab.plan(now_and_then)
+        number = torch.tensor(dt, device=lab.backend.device)
+        told.append(str(lab.run(replace(plan, inputs={**plan.inputs, "dt": number}))))
+    assert told[:2] == ["warming", "proving"]
+    assert told[2].startswith("blocked: kernel 'now and then' wrote 2 or more bytes past its workspace")
     assert lab.capturer.counters.graphs == 0

@@ -19,6 +19,7 @@ from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.engine.events import PictureFinished, StepFinished, Succeeded
 from restrike.engine.gate import contents
+from restrike.engine.weights import held
 from restrike.engine.weights import sync as syncing
 from restrike.errors import NotFound, Refused, Unknown
 
@@ -304,6 +305,38 @@ def test_a_request_that_comes_while_a_sync_waits_has_the_new_weights(
     sync.join(20)
     ask.join(20)
     assert late == [expected]
+
+
+def test_who_waits_for_a_sync_is_woken_by_its_end(
+    own: Engine, transformer: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by looking again after a while: that while is far longer here than the test waits."""
+    monkeypatch.setattr("restrike.engine.scheduling.rounds.POLL_S", 300.0)
+    new, changed = trained(transformer), own._door.changed
+    writes, waits, go = (threading.Event() for _ in range(3))
+    honest, wait = held.written, changed.wait
+
+    def written(module: nn.Module, checked: Any) -> bool:
+        writes.set()
+        assert go.wait(60)
+        return honest(module, checked)
+
+    def waiting(seconds: float | None = None) -> bool:
+        waits.set()  # under the lock, which whoever wakes it needs
+        return wait(seconds)
+
+    monkeypatch.setattr(held, "written", written)
+    monkeypatch.setattr(changed, "wait", waiting)
+    late: list[str] = []
+    sync = threading.Thread(target=lambda: own.sync("digits", "transformer", new, 1), daemon=True)
+    ask = threading.Thread(target=lambda: late.append(made(own)), daemon=True)
+    sync.start()
+    assert writes.wait(60)
+    ask.start()
+    assert waits.wait(60)
+    go.set()
+    ask.join(60)
+    assert len(late) == 1
 
 
 def test_a_sync_from_the_thread_that_drives_a_request_is_refused(own: Engine, transformer: nn.Module) -> None:
