@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from http.client import HTTPConnection
@@ -106,7 +109,10 @@ def test_an_interrupt_stops_in_order_and_the_next_start_goes_on(tmp_path: Path) 
         began_s = time.monotonic()
         code, said = server.stop()
         assert code == 0
-        assert said == "stopped; jobs that were not finished go on with the next start\n"
+        assert said.splitlines() == [
+            f"starting {server.url}; wait until it says that it listens",
+            "stopped; jobs that were not finished go on with the next start",
+        ]
         assert time.monotonic() - began_s < 20
     with served(tmp_path / "data", *options) as server:
         client = Client(server.url, workspace="mine")
@@ -114,6 +120,29 @@ def test_an_interrupt_stops_in_order_and_the_next_start_goes_on(tmp_path: Path) 
         assert client.job(running.id).state in (JobState.RUNNING, JobState.QUEUED, JobState.SUCCEEDED)
         client.cancel(running.id)
         assert client.wait(running.id).kills == 0
+
+
+def test_who_comes_too_early_waits_and_is_not_turned_away(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["serve", "--port", str(port), "--data", str(tmp_path / "data"), "--devices", "cpu:0"]
+    command = [sys.executable, "-m", "restrike", *words]
+    env = {**os.environ, "RESTRIKE_STORE": str(tmp_path / "store")}
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=env) as starting:
+        try:
+            until(lambda: _is_open(port))
+            # No request has passed through a worker by now; the job is accepted all the same.
+            assert Client(f"http://127.0.0.1:{port}").generate("a two", card="digits", steps=2).id
+        finally:
+            starting.terminate()
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_with_drain_what_runs_comes_to_its_end(tmp_path: Path) -> None:

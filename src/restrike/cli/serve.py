@@ -149,10 +149,11 @@ def register(app: typer.Typer) -> None:
 def serve(options: Options) -> None:
     """Serve jobs over REST, OpenAI's shapes and MCP; a restart goes on."""
     check_extra()
-    from restrike.server.hosting import host, listening
-
+    # First of all, before imports of seconds: who comes too early waits for an answer and is not turned away.
     listener = _listener(options.host, options.port)
     with listener:
+        from restrike.server.hosting import host, listening
+
         app = host(_hosting(options))
         config = listening(app, host=options.host, port=options.port)
         _run(config, listener, app.state.service)
@@ -228,6 +229,7 @@ def _run(config: uvicorn.Config, listener: socket.socket, service: Service) -> N
     server = uvicorn.Server(config)
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    typer.echo(f"starting {url}; wait until it says that it listens", err=True)
     ended = threading.Event()
     telling = threading.Thread(target=_tell_when_ready, args=(service, url, ended), daemon=True)
     telling.start()
