@@ -56,6 +56,19 @@ def test_a_prompt_becomes_a_file_here(told: Restrike, tmp_path: Path) -> None:
     assert (made.card, made.seed, made.arguments["steps"]) == ("digits", 7, 4)
 
 
+def test_one_picture_of_a_batch_has_the_bytes_that_generate_gives_it(told: Restrike, tmp_path: Path) -> None:
+    asked = ("a four", "--card", "digits", "--seed", 7, "--steps", 3)
+    assert told("submit", *asked, "--kind", "png", "--item", 2, "--exact", "-o", "out").code == 0
+    assert told("generate", *asked, "--device", "cpu", "--native", "-n", 3, "-o", "here.png").code == 0
+    (path,) = (tmp_path / "out").iterdir()
+    assert path.read_bytes() == (tmp_path / "here-2.png").read_bytes()
+    # Control: it is no other picture of the batch.
+    assert path.read_bytes() != (tmp_path / "here-0.png").read_bytes()
+    assert told("submit", "--from", path, "--kind", "png", "-o", "again").code == 0
+    (again,) = (tmp_path / "again").iterdir()
+    assert again.read_bytes() == path.read_bytes()
+
+
 def test_a_job_is_submitted_waited_for_and_looked_at(told: Restrike) -> None:
     name = told("submit", "a two", "--card", "digits", "-n", 2, "--size", "8x8").out.strip()
     waited = told("wait", name, "--json").json
@@ -106,7 +119,7 @@ def test_a_stale_plan_is_a_conflict(told: Restrike, tmp_path: Path) -> None:
         (("a", "two"), "put the prompt in quotes"),
         (("a two", "-v", "steps=2"), "-v is for a workflow"),
         (("a two", "--rerun", "made"), "--rerun is for a workflow"),
-        (("a two", "--item", 1), "--item"),
+        (("a two", "--card", "digits", "--item", -1), "items"),
         (("a two", "--card", "digit"), "card: a request names models by"),
         (("a two", "--card", "digit", "--trusted"), "did you mean 'digits'"),
         (("a two", "--card", "digits", "--max-download", "much"), "--max-download=much"),

@@ -202,15 +202,11 @@ def _generation(options: Options, client: Client) -> Work:
     from restrike.cli.asking import card_name, request_of, source_of
     from restrike.client.asked import Generation
 
-    if options.item is not None:
-        raise Refused("--item: a job makes whole batches, and -n 3 makes pictures 0, 1 and 2")
     source = source_of(options)
     request = request_of(options, source)
-    if request.items != tuple(range(len(request.items))):
-        raise Refused(f"'{options.source}' is picture {request.items[0]} of a batch; make that with -n")
     blank = type(request)(prompt=request.prompt)
     given = {name: getattr(request, name) for name in _SENT if getattr(request, name) != getattr(blank, name)}
-    given |= _files(options, request, client)
+    given |= {"items": request.items} | _files(options, request, client)
     return Generation(
         prompt=request.prompt,
         card=card_name(options, source),

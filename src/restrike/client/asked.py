@@ -87,7 +87,9 @@ class Generation:
 
     def tree(self) -> dict[str, Any]:
         """As JSON has it."""
-        given = {"prompt": self.prompt, "card": self.card, "n": self.count, "output": self.output}
+        # Which pictures says how many; a count beside it, if there is one, is the server's to refuse.
+        count = None if "items" in self.options and self.count == 1 else self.count
+        given = {"prompt": self.prompt, "card": self.card, "n": count, "output": self.output}
         return {"generation": _without_none({**given, **self.options}), "trusted": self.trusted}
 
 

@@ -17,7 +17,7 @@ def workflow_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The definition of a generation: `card`, the fields of `Request`, and `output`, its kind of file.
 
     Raises:
-        Refused: it has no card, or `items` leaves one out.
+        Refused: it has no card.
     """
     given = {name: value for name, value in body.items() if value is not None}
     card = given.pop("card", None)
@@ -28,18 +28,18 @@ def workflow_of(body: Mapping[str, Any]) -> dict[str, Any]:
         step["seed"] = given.pop("seed")
     if "output" in given:
         step["result"] = {"container": escaped(str(given.pop("output")))}
-    exact = given.pop("exact", False)
-    count = _count(given.pop("items", (0,)))
+    which = _which(given.pop("items", [0]))
     arguments = {name: value if name in _REFERENCES else _literal(value) for name, value in given.items()}
-    step["arguments"] = arguments | ({"count": count} if count > 1 else {})
-    return {"name": NAME, "steps": {STEP: step}} | ({"match": "exact"} if exact else {})
+    step["arguments"] = arguments | which
+    return {"name": NAME, "steps": {STEP: step}}
 
 
-def _count(items: Any) -> int:
-    listed = list(items) if isinstance(items, list | tuple) else None
-    if not listed or listed != list(range(len(listed))):
-        raise Refused(f"items {items!r}: a job makes the pictures 0, 1, 2 and so on, none left out")
-    return len(listed)
+def _which(items: Any) -> dict[str, Any]:
+    """The pictures from the first one on by their count; others by their numbers, which the card checks."""
+    first = isinstance(items, list | tuple) and bool(items) and list(items) == list(range(len(items)))
+    if not first:
+        return {"items": items}
+    return {"count": len(items)} if len(items) > 1 else {}
 
 
 def _literal(value: Any) -> Any:

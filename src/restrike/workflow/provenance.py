@@ -17,7 +17,7 @@ _ARGUMENTS_BYTES = MAX_TEXT_BYTES - 4096
 
 
 def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Provenance:
-    """The provenance of one item of an action's value.
+    """The provenance of the item at a place of an action's value.
 
     A generation's is what `restrike generate --from` takes; a task's names the task, and its inputs only as
     inputs. Arguments too long for a file's header are left out by name of their size.
@@ -28,7 +28,9 @@ def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Pro
     if isinstance(operation, Generate):
         synced = operation.stamp.versions
         card, weights = operation.address, operation.weights
-        arguments.pop("count", None)
+        for name in ("count", "exact"):
+            arguments.pop(name, None)
+        item = (arguments.pop("items", None) or range(item + 1))[item]
         arguments = {name: value for name, value in arguments.items() if value is not None}
         if operation.settled:
             arguments[ADAPTERS] = [adapter.recorded() for adapter in operation.settled]

@@ -57,6 +57,11 @@ class GenerationForm(Form):
     negative_prompt: str | None = Field(default=None, max_length=100_000)
     seed: Seed | None = Field(default=None, description="Drawn and recorded if left out.")
     n: int = Field(default=1, ge=1, le=COUNT_LIMIT, description="How many pictures.")
+    items: list[int] | None = Field(
+        default=None,
+        max_length=COUNT_LIMIT,
+        description="These pictures of the batch alone, in place of `n`: [2] is the third, with its bytes.",
+    )
     steps: int | None = None
     guidance: FiniteFloat | None = None
     guidance_2: FiniteFloat | None = None
@@ -75,13 +80,22 @@ class GenerationForm(Form):
     )
     call: dict[str, JsonValue] | None = Field(default=None, description="A pipeline's own call arguments.")
     adapters: list[AdapterForm] | None = Field(default=None, max_length=16)
+    exact: bool = Field(default=False, description="Refuse whatever would change the result.")
     output: str | None = Field(default=None, max_length=10, description="png, jpg, webp, gif, mp4 or webm.")
+
+    @model_validator(mode="after")
+    def _one_number(self) -> GenerationForm:
+        if self.items is not None and "n" in self.model_fields_set and self.n != len(self.items):
+            raise ValueError("give n or items, not both")
+        return self
 
     def body(self) -> dict[str, Any]:
         """The body of its job."""
         given = self.model_dump(exclude_none=True, mode="json")
         count = given.pop("n")
-        return {**given, "items": list(range(count))}
+        if not given["exact"]:
+            del given["exact"]
+        return {"items": list(range(count)), **given}
 
 
 class WorkForm(Form):

@@ -20,7 +20,9 @@ from restrike.workflow.outcomes import Yield
 from restrike.workflow.resolving import has_leaves
 from restrike.workflow.values import CLIP_FIELDS
 
-CALL, COUNT, IMAGE, PROMPT = "call", "count", "image", "prompt"
+CALL, COUNT, EXACT, IMAGE, ITEMS, PROMPT = "call", "count", "exact", "image", "items", "prompt"
+_SAID_ONLY = (COUNT, ADAPTERS, ITEMS, EXACT)
+"""What is no argument of a key unless it is said: a key of pictures 0 to n is the same without them."""
 
 
 def build_generate(name: str, given: Mapping[str, Any], site: Site) -> Built | None:
@@ -40,19 +42,22 @@ def build_generate(name: str, given: Mapping[str, Any], site: Site) -> Built | N
     offered = (*ARGUMENTS, CALL) if card.takes_call_arguments else ARGUMENTS
     known = _known(given, offered, site)
     stack = adapters_of(known.pop(ADAPTERS, None), site)
+    _check_said_now(known, given, site)
     later = {argument: value for argument, value in known.items() if has_leaves(value)}
     now = {a: value for a, value in known.items() if a not in later and value is not None}
     if stack:
         now[ADAPTERS] = stack
     if PROMPT not in now and PROMPT not in later and not card.takes_call_arguments:
         site.findings.add(site.argument(PROMPT, given), "prompt is missing; say what to make")
+    if ITEMS in now and COUNT in known:
+        site.findings.add(site.argument(ITEMS, given), "stands beside count; say one of them")
     count = _count(now.pop(COUNT, 1), site)
     examined = _examined(card, now, later, site)
     arguments = dict(known)
     if examined.arguments is not None:
-        arguments = {
-            a: _value(a, examined.arguments, now, later) for a in offered if a not in (COUNT, ADAPTERS)
-        }
+        arguments = {a: _value(a, examined.arguments, now, later) for a in offered if a not in _SAID_ONLY}
+        count = len(examined.arguments.items) if ITEMS in now else count
+        arguments |= _said(examined.arguments)
     arguments[COUNT] = later.get(COUNT, count)
     items = None if COUNT in later else count if count > 1 else 0
     return Built(
@@ -82,6 +87,21 @@ def _known(given: Mapping[str, Any], offered: tuple[str, ...], site: Site) -> di
         else:
             known[name] = value
     return known
+
+
+def _check_said_now(known: dict[str, Any], given: Mapping[str, Any], site: Site) -> None:
+    """What decides how much is made, and how, is no result of a step."""
+    for name in (ITEMS, EXACT):
+        if has_leaves(known.get(name)):
+            place = site.argument(name, given)
+            site.findings.add(place, "is needed before anything runs; it cannot be a step's result")
+            del known[name]
+
+
+def _said(asked: Arguments) -> dict[str, Any]:
+    """Which pictures, when they are not the first ones, and whether nothing may be near its reference."""
+    others = asked.items != tuple(range(len(asked.items)))
+    return ({ITEMS: list(asked.items)} if others else {}) | ({EXACT: True} if asked.exact else {})
 
 
 def _count(value: Any, site: Site) -> int:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 EPOCH = "1"
 ADAPTERS = "adapters"
-# What a step says elsewhere (its seed) or what changes no bytes (exact).
-_ELSEWHERE = ("seed", "items", "exact", "call")
+# What a step says elsewhere (its seed), or what only some cards take.
+_ELSEWHERE = ("seed", "call")
 ARGUMENTS = (*(part.name for part in fields(Request) if part.name not in _ELSEWHERE), "count")
 
 
@@ -150,12 +150,13 @@ class Generate:
         watch: Callable[[Event], None],
         options: StreamOptions | None = None,
     ) -> Clip | list[Clip]:
-        """Generate through the engine; one clip, or a list when `count` says so."""
+        """Generate through the engine; one clip, or a list when `count` or `items` says so."""
         given = {name: value for name, value in arguments.items() if value is not None}
         count = given.pop("count", 1)
+        given.setdefault("items", range(count))
         if isinstance(given.get("image"), Clip):
             given["image"] = given["image"].frames_THWC[0]
-        request = Request(**_tuples(given), seed=seed, items=tuple(range(count)), adapters=self.settled)
+        request = Request(**_tuples(given), seed=seed, adapters=self.settled)
         # What was synced is nowhere but in the engine.
         card = self.card if self.stamp.versions else pinned(self.card, self.stamp.weights)
         clips = streamed(engine, card, request, watch, options)
@@ -163,5 +164,5 @@ class Generate:
 
 
 def _tuples(arguments: dict[str, Any]) -> dict[str, Any]:
-    listed = ("guidance_interval", "sigmas")
+    listed = ("guidance_interval", "sigmas", "items")
     return {name: tuple(value) if name in listed else value for name, value in arguments.items()}
