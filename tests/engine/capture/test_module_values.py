@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from restrike.engine.capture.capturer import MOST_RESTARTS
 from restrike.engine.capture.entry import REMEDY
 
 from .lab import WIDTH, Denoiser, Lab
@@ -67,3 +68,21 @@ def test_a_module_that_is_another_one_at_every_step_is_refused_in_the_end(lab: L
     told = lab.told(count=12)
     assert told[:2] == ["warming", "warming"]
     assert told[-2:] == ["blocked: module changed between one step and the next"] * 2
+
+
+def test_one_that_came_to_a_graph_each_time_is_never_refused(lab: Lab) -> None:
+    for _ in range(MOST_RESTARTS + 2):
+        lab.arm()
+        lab.module.register_forward_pre_hook(lambda module, inputs: None)
+    assert lab.capturer.counters.captures == MOST_RESTARTS + 2
+    assert lab.told() == ["warming"]
+
+
+def test_weights_that_are_others_at_every_step_are_no_other_module(lab: Lab) -> None:
+    """They move about while memory is short; that ends."""
+    module = lab.module
+    assert isinstance(module, Denoiser)
+    for _ in range(MOST_RESTARTS + 2):
+        assert lab.told() == ["warming"]
+        module.out.weight = nn.Parameter(module.out.weight.clone(), requires_grad=False)
+    lab.arm()
