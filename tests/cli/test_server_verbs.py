@@ -83,6 +83,14 @@ def test_a_job_is_submitted_waited_for_and_looked_at(told: Restrike) -> None:
     one = told("jobs", name).out
     assert "cpu:0" in one
     assert "computed in" in one
+    line = "answered 0 of"
+    assert line in one
+    explained = told("explain", name)
+    assert line in explained.out
+    assert "computed: " in explained.out
+    (step,) = told("explain", name, "--json").json["steps"]
+    assert line in step["how"][0]
+    assert told("explain", "job-0123456789abcdef").code == 2
     assert told("cancel", name).out == f"{name} succeeded\n"
     lines = told("logs", name).out.splitlines()
     assert lines[0].endswith("state       state=queued")
