@@ -196,6 +196,13 @@ def test_memory_that_ran_out_below_keeps_its_class_whatever_wrapped_it() -> None
     assert isinstance(placed(wrapped), Shortfall)
     assert isinstance(placed(MemoryError("no")), Shortfall)
     assert isinstance(placed(RuntimeError("cc1plus: out of memory allocating 8 bytes")), Shortfall)
+    for said in (
+        "g++: error while loading shared libraries: libc.so.6: failed to map segment from shared object",
+        "g++: fatal error: Killed signal terminated program cc1plus",
+        "virtual memory exhausted: Cannot allocate memory",
+    ):
+        assert isinstance(placed(RuntimeError(said)), Shortfall)
+    assert isinstance(placed(RuntimeError("g++: fatal error: no input files")), Crashed)
     assert isinstance(placed(ValueError("no")), Crashed)
 
 

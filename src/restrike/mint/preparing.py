@@ -14,12 +14,12 @@ from restrike.cards.compile import CompileTarget
 from restrike.cards.identity import weights_of
 from restrike.cards.request import resolve
 from restrike.endpoints.warm import WarmRow
+from restrike.mint import targets as authority
 from restrike.mint.cell.signing import Signer
 from restrike.mint.plan import warm_plan
 from restrike.mint.refusals import NothingDeclared, Subject, WeightsChanged
 from restrike.mint.request import MintRequest
 from restrike.mint.store.store import CellStore
-from restrike.mint.targets import require_armable, resolve_targets
 
 if TYPE_CHECKING:
     from restrike.engine.resident import ResidentCard
@@ -62,13 +62,13 @@ def prepare(request: MintRequest) -> Ready:
         WeightsChanged: the weights are not those of the request.
     """
     card = request.card()
-    targets = resolve_targets(card, request.recipe, request.targets)
+    targets = authority.resolve_targets(card, request.recipe, request.targets)
     subject = replace(request.subject, targets=tuple(target.component for target in targets))
     declared = card.compile
     if declared is None:
         raise NothingDeclared(subject)
     rows = warm_plan(card, subject, request.shapes)
-    require_armable(subject, request.target, compiles=True)
+    authority.require_armable(subject, request.target, compiles=True)
     _signer(request)
     _same_weights(card, request, subject)
     # What needs no torch has been checked by now: importing it takes longer than all of that.

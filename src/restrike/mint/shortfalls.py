@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from restrike.errors import RestrikeError, Shortfall, typed
 
-# torch has a class for a GPU that is full, and for main memory nothing but words; compilers have others.
-_WORDS = ("DefaultCPUAllocator", "virtual memory exhausted", "out of memory", "Cannot allocate memory")
+# torch has a class for a GPU that is full, and for main memory nothing but words; compilers have others, and
+# so do the loader that cannot start one and the driver whose compiler the system killed.
+_WORDS = (
+    "DefaultCPUAllocator",
+    "virtual memory exhausted",
+    "out of memory",
+    "Cannot allocate memory",
+    "failed to map segment from shared object",
+    "Killed signal terminated program",
+)
 
 
 def placed(error: BaseException) -> RestrikeError:

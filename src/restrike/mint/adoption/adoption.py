@@ -22,6 +22,7 @@ from restrike.engine.compiled.table import Bound, form_of
 from restrike.engine.resident import ResidentCard
 from restrike.errors import NotFound, Refused, RestrikeError, Shortfall
 from restrike.keys import Digest
+from restrike.mint import targets as authority
 from restrike.mint.adoption.binding import bind_cell, check_constants
 from restrike.mint.adoption.discovery import Discovery, Place, Wanted, bring, discover, find_by_tracing
 from restrike.mint.adoption.refusal import QUARANTINED, AdoptionRefusal, AdoptionRefused
@@ -35,7 +36,6 @@ from restrike.mint.plan import warm_plan
 from restrike.mint.proving import prove
 from restrike.mint.refusals import MintRefused, OutOfTolerance, Subject
 from restrike.mint.shortfalls import placed
-from restrike.mint.targets import resolve_targets
 from restrike.mint.warm import Observed, observe
 from restrike.mint.wrapped import constants_of
 
@@ -84,7 +84,7 @@ class Adoption:
             MintRefused: the card declares nothing to compile, or contradicts itself.
         """
         began = time.perf_counter()
-        targets = resolve_targets(self.resident.card, "aot")
+        targets = authority.resolve_targets(self.resident.card, "aot")
         declared = self.resident.card.compile
         assert declared is not None
         rows = self._rows(declared)

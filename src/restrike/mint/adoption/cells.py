@@ -13,6 +13,7 @@ import torch
 from restrike.engine.compiled.modes import Mode
 from restrike.engine.resident import ResidentCard
 from restrike.errors import Refused, typed
+from restrike.mint import targets as authority
 from restrike.mint.adoption.adoption import Adopted, Adoption
 from restrike.mint.adoption.background import Minting
 from restrike.mint.adoption.discovery import Place
@@ -22,7 +23,6 @@ from restrike.mint.cell.host import cpu_target, cuda_target, this_host
 from restrike.mint.refusals import NothingDeclared
 from restrike.mint.store.store import CellStore
 from restrike.mint.store.tier import Tier
-from restrike.mint.targets import arming_block
 
 
 @dataclass(kw_only=True)
@@ -110,7 +110,7 @@ class Cells:
         table = resident.compiled
         try:
             target = _target_of(resident.device)
-            block = None if target is None else arming_block(target, compiles=False)
+            block = None if target is None else authority.arming_block(target, compiles=False)
             if target is None or block is not None:
                 reason = block.reason if block else f"no cells are compiled for {resident.device.type}"
                 table.refused("all", str(block.name) if block else "no such target", reason)
