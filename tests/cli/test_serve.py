@@ -47,6 +47,9 @@ def test_others_are_not_let_in_without_a_token(restrike: Restrike, tmp_path: Pat
         (("--database", "mysql://x/y"), "database"),
         (("--capture", "sometimes"), "sometimes"),
         (("--allow-code", "none.py"), "none.py"),
+        (("--endpoints", "none.py"), "--endpoints none.py: no file at 'none.py'"),
+        (("--endpoints", serve.__file__), "declares no endpoint"),
+        (("--slot", "pipeline=digits"), "unknown slot 'pipeline'"),
         (("--allow-code", __file__), "registers no task"),
     ],
 )

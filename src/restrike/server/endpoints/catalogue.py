@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -46,16 +47,22 @@ class Catalogue:
         yield from self._cards.values()
 
     def served(self, name: str) -> Served:
-        """The endpoint of a name; raises Unknown."""
-        found = next((each for each in self.all() if each.name == name), None)
-        if found is None:
-            raise Unknown("endpoint", name, [each.name for each in self.all()])
-        return found
+        """The endpoint of a name; raises Unknown, or Refused for a card that cannot be served by its name."""
+        found = {each.name: each for each in self.all()}
+        if name in found:
+            return found[name]
+        if name in registry.names():
+            return _card(name)
+        raise Unknown("endpoint", name, found)
 
     @cached_property
     def _cards(self) -> Mapping[str, Served]:
-        cards = (registry.card(name) for name in registry.names())
-        return {card.name: of_card(registry.fitted(card)) for card in cards if card.location is not None}
+        """Those that can be served by their name alone; `served` says why another cannot."""
+        found: dict[str, Served] = {}
+        for name in registry.names():
+            with suppress(RestrikeError):
+                found[name] = _card(name)
+        return found
 
 
 def catalogue(places: Sequence[str], slots: Mapping[str, str]) -> Catalogue:
@@ -76,6 +83,15 @@ def catalogue(places: Sequence[str], slots: Mapping[str, str]) -> Catalogue:
     for each in found.looked:
         _check_filled(each, found.filled(each))
     return found
+
+
+def _card(name: str) -> Served:
+    card = registry.fitted(registry.card(name))
+    if card.location is None:
+        raise Refused(
+            f"card '{name}' needs weights; submit a generation that names its checkpoint, or fill a slot"
+        )
+    return of_card(card)
 
 
 def _check_names(looked: Sequence[Served]) -> None:

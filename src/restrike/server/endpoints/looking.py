@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from restrike import errors
 from restrike.errors import Crashed, RestrikeError, Shortfall
@@ -25,18 +24,16 @@ def look(places: Sequence[str]) -> tuple[Served, ...]:
         Shortfall: looking takes too long.
     """
     command = [sys.executable, "-m", "restrike.server.endpoints.looker", *places]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        text, _ = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        raise Shortfall(f"looking at {', '.join(places)} took longer than {PATIENCE_S:.0f} s") from None
-    finally:
-        # Whatever the code started there ends with it.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ) as process:
+        try:
+            text, _ = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise Shortfall(f"looking at {', '.join(places)} took longer than {PATIENCE_S:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
     try:
         answer = json.loads(text)
     except ValueError as error:
