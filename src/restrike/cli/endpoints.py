@@ -113,10 +113,14 @@ def _list_installed(options: ListOptions) -> None:
     if options.json:
         typer.echo(jsons.dumps({"installed": found, "cards": list(cards)}, indent=2))
         return
+    from restrike.cli.tables import Rows, show
+
+    rows = Rows()
     for name, value in sorted(found.items()):
-        typer.echo(f"{name}  {value}")
+        rows.add(name, value)
     for name in cards:
-        typer.echo(f"{name}  card")
+        rows.add(name, "card")
+    show(rows.table)
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:

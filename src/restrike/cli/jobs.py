@@ -74,14 +74,18 @@ def _table(found: tuple[Job, ...]) -> RenderableType:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("job", "what", "state", "device", "created", "took"):
-        table.add_column(title, justify="right" if title == "took" else "left", overflow="fold")
+        # Only words are broken over lines: an id is there to be copied.
+        whole = title not in ("what", "state")
+        table.add_column(
+            title, justify="right" if title == "took" else "left", overflow="fold", no_wrap=whole
+        )
     for job in found:
         table.add_row(
             Text(job.id),
             Text(printable(job.title)),
             Text(_standing(job), _COLOURS.get(job.state, "")),
             Text(job.device or ""),
-            Text(_when(job.created)),
+            Text(_lately(job.created)),
             Text(_took(job)),
         )
     return table
@@ -132,6 +136,12 @@ def _standing(job: Job) -> str:
 
 def _when(time_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+
+
+def _lately(time_s: float) -> str:
+    """The time of what is of today, the day of what is older."""
+    day, clock = _when(time_s).split()
+    return clock if day == _when(time.time()).split()[0] else day
 
 
 def _took(job: Job) -> str:
