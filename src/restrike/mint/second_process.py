@@ -79,13 +79,17 @@ def adopt_in_second_process(request: MintRequest, entry: str, scratch: Path) -> 
 
 def asked(module: str, request: MintRequest, entry: str, members: str | None, scratch: Path) -> Proof:
     """What a module that answers such questions says in a fresh process; raises as those above."""
-    (scratch / "tmp").mkdir(parents=True, exist_ok=True)
+    scratch.mkdir(parents=True, exist_ok=True)
+    (Path(request.scratch) / "tmp").mkdir(parents=True, exist_ok=True)
     question = Question(request=str(request.file), entry=entry, members=members, scratch=str(scratch))
     file = scratch / "question.json"
     write_file(file, _QUESTION.dump_json(question))
     environment = child_environment(
         os.environ, scratch=scratch, threads=request.budget.threads, compiler=compiler(os.environ)
     )
+    # Its cache is its own; headers that torch compiled in advance lie in no cache but here, and it would
+    # compile them anew for a bundle of which nothing else is compiled.
+    environment["TMPDIR"] = str(Path(request.scratch) / "tmp")
     command = [sys.executable, "-P", "-m", module, str(file)]
     done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL)
     try:

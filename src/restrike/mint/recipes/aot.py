@@ -66,7 +66,8 @@ def clamp(target: Target) -> None:
     from torch._inductor import cpu_vec_isa
 
     level = capability.level(target.machine, target.cpu)[1].name.lower()
-    kept = [isa for isa in cpu_vec_isa.supported_vec_isa_list if str(isa) in (level, "asimd")]
+    named = "asimd" if target.machine == "aarch64" else level
+    kept = [isa for isa in cpu_vec_isa.supported_vec_isa_list if str(isa) == named]
     for isa in kept:
         # Asking it whether it works also turns its extension on; that is the answer kept afterwards.
         if bool(isa) and hasattr(isa, "_is_avx512_bf16_supported"):
