@@ -88,6 +88,10 @@ class AsyncClient:
         """Turn them on or off."""
         return await _on_thread(lambda: self._client.switch(paused=paused, draining=draining))
 
+    async def clear_memory(self, device: str | None = None) -> dict[str, int]:
+        """Let one device, or all that are idle, go of what is loaded."""
+        return await _on_thread(lambda: self._client.clear_memory(device))
+
     async def events(self, job: str | None = None, *, after: int | None = None) -> AsyncIterator[JobEvent]:
         """What happens to a job until it has ended, or to all jobs; leaving the loop ends the connection."""
         following = self._client.following(job, after=after)

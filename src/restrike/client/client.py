@@ -143,6 +143,18 @@ class Client:
         """Turn them on or off, with the scope admin; what is left out stays. Returns how they stand."""
         return self._wire.ask("PUT", "/api/switches", tree={"paused": paused, "draining": draining})
 
+    def clear_memory(self, device: str | None = None) -> dict[str, int]:
+        """Let one device, or all that are idle, go of what is loaded, with the scope admin.
+
+        Returns the bytes that each of those that were cleared has free by it.
+
+        Raises:
+            Unknown: there is no such device.
+            Conflict: that device runs a job.
+        """
+        found = self._wire.ask("POST", "/api/memory/clear", tree={"device": device})
+        return {each["device"]: each["freed_bytes"] for each in found["devices"] if each["refusal"] is None}
+
     def events(self, job: str | None = None, *, after: int | None = None) -> Iterator[JobEvent]:
         """What happens to a job until it has ended, or to all jobs; after an event's number.
 

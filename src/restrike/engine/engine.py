@@ -235,6 +235,18 @@ class Engine:
         inside, at_the_door = self._door.counts
         return self._tally.snapshot(running=inside, waiting=at_the_door + self.scheduler.waiting)
 
+    def clear(self) -> int:
+        """Let go of all that is not in use: components with their graphs, text features.
+
+        What a running request holds from step to step stays, and so do weights that are in no file and what
+        sleeps; the rest is loaded again when it is asked for. Returns the bytes of devices that are freed.
+        """
+        self.features.clear()
+        freed_bytes = sum(residency.clear() for residency in list(self._residencies.values()))
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        return freed_bytes
+
     def version_of(self, card: str | ModelCard, component: str) -> WeightIdentity:
         """What the weights of a component are now: base, sync version, adapters that are fused into it."""
         return self.load(card).held.version_of(component)

@@ -91,6 +91,12 @@ class FeatureCache:
                 if replace(entry.weights, adapters=()) == replace(weights, adapters=()):
                     self._drop(key)
 
+    def clear(self) -> None:
+        """Drop all of it."""
+        with self._lock:
+            for key in list(self._entries):
+                self._drop(key)
+
     @property
     def counters(self) -> FeatureCounters:
         """As they are now."""

@@ -13,6 +13,7 @@ import anyio
 from restrike.errors import Crashed, NotFound
 from restrike.server.database.connect import Database
 from restrike.server.endpoints.catalogue import Catalogue
+from restrike.server.jobs.clearing import Clearing
 from restrike.server.jobs.history import History
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
@@ -71,6 +72,11 @@ class Service:
     def switches(self) -> Switches:
         """Pausing and draining."""
         return Switches(self.database)
+
+    @cached_property
+    def clearing(self) -> Clearing:
+        """Wishes that workers clear their memory."""
+        return Clearing(self.database)
 
     @cached_property
     def workers(self) -> Workers:

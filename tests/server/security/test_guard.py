@@ -112,6 +112,14 @@ def test_scopes(outside: TestClient, tokens: dict[str, str]) -> None:
                 assert status(scope, method, path, json=body) == wanted, (scope, method, path)
 
 
+def test_only_an_admin_clears_memory(outside: TestClient, tokens: dict[str, str]) -> None:
+    statuses = {
+        scope: outside.post("/api/memory/clear", headers=bearer(token)).status_code
+        for scope, token in tokens.items()
+    }
+    assert statuses == {"read": 403, "run": 403, "admin": 200}
+
+
 def test_a_browser_gets_a_cookie_that_no_script_reads(outside: TestClient, tokens: dict[str, str]) -> None:
     assert outside.post("/api/session", json={"token": "rst_no"}).status_code == 401
     answer = outside.post("/api/session", json={"token": tokens["read"]})

@@ -195,6 +195,32 @@ class Residency:
                     part.asleep = True
                 raise
 
+    def clear(self) -> int:
+        """Let go of every component that its files can bring back and that nobody holds, in main memory too.
+
+        What sleeps stays asleep. Returns the bytes of the device that are free by this.
+        """
+        with self.turn:
+            before_bytes = self.budget.free_bytes
+            with self.turn:  # what is touched by this is pinned no longer
+                for part in [part for part in self._idle() if part.altered]:
+                    part.rest()
+            for part in [part for part in self._idle() if not part.altered]:
+                part.moved("cleared")
+                part.component = part.parked = None
+                part.place = Place.ABSENT
+            gc.collect()  # Modules that hold themselves in a cycle are gone only now.
+            return self.budget.free_bytes - before_bytes
+
+    def _idle(self) -> list[Part]:
+        """What is in memory and neither held, nor used at once, nor asleep."""
+        pinned = self.turn.pinned
+        return [
+            part
+            for part in self._parts
+            if part.component is not None and not part.holds and not part.asleep and part not in pinned
+        ]
+
     def altered(self, part: Part, altered: bool) -> None:
         """Note that a component's weights are now other than its files', or theirs again; count them anew."""
         with self.turn.lock:

@@ -1,4 +1,4 @@
-"""For whoever looks after the server: switches, workspaces, tokens; and the session of the page."""
+"""For whoever looks after the server: switches, memory, workspaces, tokens; and the session of the page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from restrike.errors import typed
 from restrike.server.api.asking import TheGrant, TheService
 from restrike.server.api.bodies import Form
+from restrike.server.clearing import clear_idle, clear_one
 from restrike.server.problems import Rejected
 from restrike.server.security.guard import COOKIE
 from restrike.server.security.tokens import scopes_of
@@ -26,6 +27,12 @@ class SwitchForm(Form):
 
     paused: bool | None = None
     draining: bool | None = None
+
+
+class ClearForm(Form):
+    """Which device; all that are idle if left out."""
+
+    device: str | None = Field(default=None, max_length=80, examples=["cuda:0"])
 
 
 class TokenForm(Form):
@@ -56,6 +63,20 @@ def set_switches(form: SwitchForm, service: TheService) -> Any:
         service.switches.set_draining(form.draining)
     service.waking()
     return service.switches.states()
+
+
+@router.post("/memory/clear", summary="Let idle devices go of what they hold")
+async def clear_memory(service: TheService, form: ClearForm | None = None) -> Any:
+    """Cards with their graphs, and models of endpoints; the next job loads what it needs.
+
+    Answered when it is done, with the bytes that each device has free by it. A device that runs a job is left
+    as it is: 409 with the job for one that was named, else a `refusal` beside those that were cleared.
+    """
+    if form is not None and form.device is not None:
+        found = (await clear_one(service, form.device),)
+    else:
+        found = await clear_idle(service)
+    return service.shown({"devices": [asdict(each) for each in found]})
 
 
 @router.get("/workspaces", summary="List workspaces")

@@ -108,7 +108,7 @@ class Database:
     def _check_known(self, revision: str | None, scripts: ScriptDirectory) -> None:
         if revision not in (None, *(script.revision for script in scripts.walk_revisions())):
             raise Refused(
-                f"database '{self.shown}' was made by a later version of Restrike, its tables are {revision}; "
+                f"database '{self.shown}' was made by a later version of Restrike (tables {revision}); "
                 "run that version, or give another database"
             )
 

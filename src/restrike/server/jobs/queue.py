@@ -19,6 +19,7 @@ from restrike.errors import Conflict, NotFound, Refused
 from restrike.keys import digest
 from restrike.server.database.connect import Database
 from restrike.server.database.schema import events, jobs
+from restrike.server.jobs.clearing import Clearing
 from restrike.server.jobs.measured import Measured
 from restrike.server.jobs.model import Failure, Job, JobState, Outcome, Submission, WorkerFacts
 from restrike.server.jobs.rows import event_row, failure_text, job_of, text_of
@@ -39,7 +40,7 @@ class Queue:
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
-        self._switches = Switches(database)
+        self._switches, self._clearing = Switches(database), Clearing(database)
         self._measured = Measured(database)
 
     def submit(self, asked: Submission) -> Job:
@@ -114,7 +115,7 @@ class Queue:
         """
         took = self._measured.took() if others else {}
         with self._database.write() as connection:
-            if self._switches.is_paused(connection):
+            if self._switches.is_paused(connection) or self._clearing.is_asked(connection, worker.id):
                 return None
             # What does not fit is left out here, so that no number of such jobs hides those behind them.
             fitting = (jobs.c.state == JobState.QUEUED, jobs.c.need_bytes <= worker.memory_bytes)

@@ -18,7 +18,7 @@ from restrike.server.security.tokens import OWNER, Grant, Scope, Tokens, looks_l
 COOKIE = "restrike_token"
 _OPEN = {"/", "/docs", "/healthz", "/readyz", "/api/session"}
 _OPEN_FILE = re.compile(r"/page/[a-z]+\.[a-z]+")
-_ADMIN = ("/api/switches", "/api/tokens", "/api/store", "/api/cells", "/api/workspaces")
+_ADMIN = ("/api/switches", "/api/tokens", "/api/store", "/api/cells", "/api/workspaces", "/api/memory")
 _LOOKS = ("/api/plan", "/api/validate")
 _MAX_RANGES = 8
 _ONCE = ("authorization", "origin", "range", "last-event-id")

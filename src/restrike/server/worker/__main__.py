@@ -50,6 +50,7 @@ def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:
     # Before anything reads the settings: what an engine may use of main memory is divided by the workers.
     limit_bytes = _divided_memory(options)
     from restrike.server.database.connect import Database
+    from restrike.server.jobs.clearing import Clearing
     from restrike.server.jobs.queue import Queue
     from restrike.server.place import Place
     from restrike.server.worker.attendance import Attendance
@@ -70,7 +71,7 @@ def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:
     place = Place(folder=options.data, database=options.database)
     machine = WorkerMachine(options=options, place=place)
     attendance = Attendance(row, workers, queue, orders, complain, machine.counters)
-    return Worker(machine, queue, workers, attendance, orders, nudges.give).run()
+    return Worker(machine, queue, workers, Clearing(database), attendance, orders, nudges.give).run()
 
 
 def _divided_memory(options: WorkerOptions) -> int:

@@ -73,6 +73,10 @@ class Attendance:
         self._report = Report(resident=resident, armed=armed, resident_bytes=resident_bytes)
         self.worker = replace(self.worker, report=self._report)
 
+    def beat(self) -> None:
+        """Tell what it holds now, before the next heartbeat does."""
+        self._workers.beat(self._now(None))
+
     def _run(self) -> None:
         next_beat = time.monotonic()
         while not self._ended.is_set():

@@ -88,6 +88,11 @@ class WorkerMachine:
             return ()
         return by_card(each.brief(_REASONS_TOLD) for each in self.engine.counters())
 
+    def clear(self) -> int:
+        """Let go of all that was loaded, which later jobs load anew; returns the bytes that are freed."""
+        self.servings.close()
+        return self.engine.clear()
+
     def weights_bytes(self) -> int:
         """What the engine's components take of main memory."""
         snapshots = [each for each in self.engine.memory() if each.device == "cpu"]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from restrike.errors import NotFound, RestrikeError
+from restrike.server.jobs.clearing import Clearing
 from restrike.server.jobs.model import Job, JobKind, JobState, Outcome
 from restrike.server.jobs.queue import Queue
 from restrike.server.worker.attempt import Attempt, Doing
@@ -40,12 +41,13 @@ class Worker:
         machine: WorkerMachine,
         jobs: Queue,
         workers: Workers,
+        clearing: Clearing,
         attendance: Attendance,
         orders: Orders,
         nudge: Callable[[], None],
     ) -> None:
         self._machine = machine
-        self._jobs, self._workers = jobs, workers
+        self._jobs, self._workers, self._clearing = jobs, workers, clearing
         self._attendance, self._orders, self._nudge = attendance, orders, nudge
         self._growth = Growth(machine.options.growth_bytes)
 
@@ -75,11 +77,26 @@ class Worker:
             complain(error.message)
             time.sleep(_PAUSE_S)
             return None
-        if job is None:
-            self._orders.look.wait(LOOK_S)
-        else:
+        if job is not None:
             self._nudge()
+        elif not self._has_cleared():
+            self._orders.look.wait(LOOK_S)
         return job
+
+    def _has_cleared(self) -> bool:
+        """Whether a wish to clear the memory waited, which is then done; none is looked for beside a job."""
+        name = self._attendance.worker.id
+        try:
+            if not self._clearing.waits(name):
+                return False
+            freed_bytes = self._machine.clear()
+            self._tell_held()
+            self._attendance.beat()
+            self._clearing.done(name, freed_bytes)
+        except RestrikeError as error:
+            complain(error.message)
+            return False
+        return True
 
     def _work(self, job: Job) -> bool:
         """Run a job to its end; whether this process is fit for another."""
@@ -142,6 +159,15 @@ class Worker:
                 time.sleep(_PAUSE_S)
 
     def _is_fit(self) -> bool:
+        """Whether this process shall take another job, after one has ended."""
+        weights_bytes = self._tell_held()
+        if self._growth.exceeded(rss_bytes(), weights_bytes):
+            complain("grew beyond its bound beside weights; a fresh process takes its place")
+            return False
+        return self._machine.is_sound()
+
+    def _tell_held(self) -> int:
+        """Let others know what the engine holds now; returns the bytes of main memory that are weights."""
         weights_bytes = self._machine.weights_bytes()
         try:
             warm = self._machine.engine.warm()
@@ -154,10 +180,7 @@ class Worker:
             armed=tuple(sorted({card.weights for card in warm if card.is_armed})),
             resident_bytes=weights_bytes,
         )
-        if self._growth.exceeded(rss_bytes(), weights_bytes):
-            complain("grew beyond its bound beside weights; a fresh process takes its place")
-            return False
-        return self._machine.is_sound()
+        return weights_bytes
 
 
 def complain(message: str) -> None:
