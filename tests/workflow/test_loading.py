@@ -194,6 +194,17 @@ def test_a_tree_of_a_program_is_copied_and_must_be_plain() -> None:
         plain({"steps": {"a": object()}})
 
 
+@pytest.mark.parametrize(
+    "graph", [{"3": {"class_type": "KSampler", "inputs": {}}}, {"nodes": [], "links": [], "version": 0.4}]
+)
+def test_a_graph_of_comfyui_is_told_in_one_finding(graph: dict[str, Any]) -> None:
+    for read in (plain, lambda tree: load_text(json.dumps(tree), as_json=True)):
+        with pytest.raises(InvalidWorkflow, match=r"^this is a graph of ComfyUI"):
+            read(graph)
+    assert plain({"steps": {"a": {"class_type": "x"}}}) == {"steps": {"a": {"class_type": "x"}}}
+    assert plain({}) == {}
+
+
 # Files.
 
 

@@ -55,19 +55,29 @@ def load_text(text: str, *, as_json: bool = False) -> dict[str, Any]:
     findings = Findings()
     tree = _json(text, findings) if as_json else _yaml(text, findings)
     findings.check()
-    if not isinstance(tree, dict):
-        raise _invalid("", "a workflow is a mapping with steps")
-    return tree
+    return _mapping(tree)
 
 
 def plain(tree: Any) -> dict[str, Any]:
     """A workflow that a program made, as plain values of its own; raises InvalidWorkflow."""
-    if not isinstance(tree, dict):
-        raise _invalid("", "a workflow is a mapping with steps")
+    tree = _mapping(tree)
     findings = Findings()
     copied = _Copying(findings).value(tree, ())
     findings.check()
     return copied
+
+
+def _mapping(tree: Any) -> dict[str, Any]:
+    """The tree, which may be a workflow; a graph of ComfyUI would only give a list of unknown keys."""
+    if not isinstance(tree, dict):
+        raise _invalid("", "a workflow is a mapping with steps")
+    each_is_node = all(isinstance(value, dict) and "class_type" in value for value in tree.values())
+    if {"nodes", "links"} <= tree.keys() or (tree and each_is_node):
+        raise _invalid(
+            "",
+            "this is a graph of ComfyUI; a workflow here has steps, and `restrike schema` prints their form",
+        )
+    return tree
 
 
 def _invalid(path: str, message: str) -> InvalidWorkflow:
