@@ -13,7 +13,7 @@ from restrike.endpoints.builtin import SLOT, endpoint_of
 from restrike.endpoints.declaration import Endpoint
 from restrike.endpoints.discovery import load
 from restrike.endpoints.finding import Filled
-from restrike.endpoints.places import find_place
+from restrike.endpoints.places import Place, find_place
 from restrike.endpoints.serving import Serving
 from restrike.endpoints.slots import fill
 from restrike.errors import NotFound, Refused, Unknown
@@ -86,10 +86,7 @@ class Servings:
         return Filled(endpoint=endpoint_of(card), cards={SLOT: card})
 
     def _loaded(self, origin: Origin) -> Endpoint:
-        place = find_place(origin.place)
-        if place is None:
-            raise NotFound(f"the code of endpoint '{origin.name}' is gone; restart the server")
-        found = load(place)
+        found = load(_place(origin))
         if found.source != origin.source:
             raise Refused(
                 f"the code of endpoint '{origin.name}' changed since the server started; restart the server, "
@@ -97,3 +94,15 @@ class Servings:
             )
         self._endpoints[origin.name] = found.meant()
         return self._endpoints[origin.name]
+
+
+def _place(origin: Origin) -> Place:
+    """Where the code is; who called it is not told where that was."""
+    gone = NotFound(f"the code of endpoint '{origin.name}' is gone; restart the server")
+    try:
+        place = find_place(origin.place)
+    except NotFound as error:
+        raise gone from error
+    if place is None:
+        raise gone
+    return place
