@@ -11,7 +11,6 @@ import typer
 
 from restrike.cli import verbs
 from restrike.cli.server_options import ServerOptions, client_of
-from restrike.engine.counts import executed_of
 from restrike.errors import Unknown, printable
 
 if TYPE_CHECKING:
@@ -126,6 +125,8 @@ def _came(job: Job, step: str, seconds: float) -> str:
 
 def _how(job: Job, step: str) -> tuple[str, ...]:
     """What cells and captures did in a step; nothing where an earlier server did not tell."""
+    from restrike.engine.counts import executed_of
+
     made = job.record.get("generations", {}).get(step, {})
     return executed_of(made).told if {"compiled", "capture"} <= set(made) else ()
 

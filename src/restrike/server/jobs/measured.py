@@ -30,14 +30,22 @@ class Measured:
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
         self._took: Took = {}
+        self._newest: float | None = None
         self._next_s: float | None = None
 
     def took(self) -> Took:
         """What the newest jobs that succeeded took; one that reused anything counts for nothing."""
         now_s = self._clock()
         if self._next_s is None or now_s >= self._next_s:
-            self._took, self._next_s = self._looked_up(), now_s + _FRESH_S
+            self._next_s = now_s + _FRESH_S
+            if (newest := self._ended()) != self._newest:
+                self._took, self._newest = self._looked_up(), newest
         return self._took
+
+    def _ended(self) -> float | None:
+        """When a job ended last."""
+        with self._database.read() as connection:
+            return connection.execute(select(func.max(jobs.c.ended))).scalar_one()
 
     def _looked_up(self) -> Took:
         # A workflow's body may be large, and its likeness reads none of it.
