@@ -5,6 +5,7 @@ Most run a child's work in this process; that a real child ends so too is tested
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,36 @@ def test_a_compiler_that_fails_is_a_crash_of_that_phase(
     report = bench.mint("plain").report
     assert [(failed.phase, failed.outcome) for failed in report.failed] == [("compile", "crashed")]
     assert report.ending.outcome == "crashed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_compiler_that_runs_out_of_memory_is_a_shortfall_and_tried_once_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, recipe: str
+) -> None:
+    # The real compiler, which is the mint's grandchild, with less memory than the sources need.
+    real = starved_compiler(bench, monkeypatch)
+    made = bench.mint("plain", recipe)
+    assert (made.report.ending.outcome, made.report.phase, made.attempts) == ("shortfall", "compile", 2)
+    assert "memory" in made.report.ending.message
+    assert not bench.store.cells()
+    # The control: the same compiler with what it needs.
+    monkeypatch.setenv("CXX", real)
+    assert bench.mint("plain", recipe).report.ending.outcome == "ok"
+
+
+def starved_compiler(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have the mint compile within 120 MB of addresses; where the compiler lies that has all it wants."""
+    real = os.environ["CXX"]
+    within = bench.root / "g++"
+    within.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *--version*) exec {os.environ["MINT_TEST_COMPILER"]} "$@";; esac\n'
+        f'ulimit -v 120000\nexec {os.environ["MINT_TEST_COMPILER"]} "$@"\n'
+    )
+    within.chmod(0o755)
+    monkeypatch.setenv("CXX", str(within))
+    return real
 
 
 @pytest.mark.slow

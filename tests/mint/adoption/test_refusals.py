@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -252,7 +253,10 @@ def test_a_process_that_cannot_arm_says_so_by_the_name_of_the_block(
     from restrike.mint.adoption import cells
 
     monkeypatch.setattr(cells, "_target_of", lambda device: replace(cpu_target(), order=9, cpu="AVX1024"))
+    before = dict(os.environ)
     engine = Engine(device="cpu", cells=Cells(kept, asked=True))
     assert engine.load("digits").compiled.counters.refused == {"newer CPU capability": 1}
+    # What arms nothing leaves nothing changed.
+    assert dict(os.environ) == before
     with pytest.raises(Refused, match="must run compiled"):
         Engine(device="cpu", cells=Cells(kept, mode="require")).load("digits")
