@@ -112,16 +112,21 @@ def submit(service: Service, work: Work, terms: Terms | None = None) -> Job:
 
 @dataclass(frozen=True, kw_only=True)
 class _Needs:
-    """The weights that are read, by identity, and the bytes of the largest card's files that are here."""
+    """The weights that are read, by identity, and how large their files that are here are.
+
+    A device has to take those of one card, `largest_bytes`; main memory what is read at once on the way to a
+    device with memory of its own, `read_bytes`: one component.
+    """
 
     weights: tuple[str, ...]
     largest_bytes: int
+    read_bytes: int
 
 
 def _accepted(
     service: Service, work: Work, terms: Terms, body: Mapping[str, Any], label: str, needs: _Needs
 ) -> Job:
-    _check_fits(service, needs.largest_bytes)
+    _check_fits(service, needs)
     accepted = service.queue.submit(
         Submission(
             kind=work.kind,
@@ -226,33 +231,48 @@ def _needs(cards: Iterable[ModelCard]) -> _Needs:
 
 def _needed(read: Iterable[tuple[ModelCard, Callable[[], WeightStamp]]]) -> _Needs:
     found: dict[str, None] = {}
-    largest = 0
+    sizes = [(0, 0)]
     for card, stamp in read:
         try:
             found[stamp().weights] = None
         except (NotHere, Refused):
             continue
-        largest = max(largest, _size_bytes(card))
-    return _Needs(weights=tuple(found), largest_bytes=largest)
+        sizes.append(_sizes_bytes(card))
+    largest, read_at_once = map(max, zip(*sizes, strict=True))
+    return _Needs(weights=tuple(found), largest_bytes=largest, read_bytes=read_at_once)
 
 
-def _size_bytes(card: ModelCard) -> int:
+def _sizes_bytes(card: ModelCard) -> tuple[int, int]:
+    """The bytes of a card's files that are here, and of those of its largest component."""
     if card.location is None:
-        return 0
-    patterns = tuple(pattern for part in read_by_loops(card) for pattern in part.files)
-    files = card.location.present(patterns).files(patterns)
-    return sum(path.stat().st_size for path in set(files))
+        return 0, 0
+    parts = [part.files for part in read_by_loops(card)]
+    patterns = tuple(pattern for files in parts for pattern in files)
+    here = card.location.present(patterns)
+
+    def size(patterns: tuple[str, ...]) -> int:
+        return sum(path.stat().st_size for path in set(here.files(patterns)))
+
+    return size(patterns), max(map(size, parts), default=0)
 
 
-def _check_fits(service: Service, need_bytes: int) -> None:
+def _check_fits(service: Service, needs: _Needs) -> None:
     workers = service.workers.live()
-    if not workers or not need_bytes:
+    if not workers or not needs.largest_bytes:
         return
-    largest = max(workers, key=lambda worker: worker.memory_bytes)
-    if need_bytes > largest.memory_bytes:
+    roomy = [worker for worker in workers if needs.largest_bytes <= worker.memory_bytes]
+    if not roomy:
+        largest = max(workers, key=lambda worker: worker.memory_bytes)
         raise Refused(
-            f"its weights have {need_bytes} bytes; the largest device, {largest.device}, "
+            f"its weights have {needs.largest_bytes} bytes; the largest device, {largest.device}, "
             f"has {largest.memory_bytes}"
+        )
+    through = [worker.host_bytes for worker in roomy]
+    most = max((host_bytes for host_bytes in through if host_bytes is not None), default=0)
+    if None not in through and needs.read_bytes > most:
+        raise Refused(
+            f"its largest component has {needs.read_bytes} bytes, which are read through main memory; "
+            f"that has {most}"
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from restrike.server.generation import NAME, STEP
 from restrike.server.jobs.model import Failure, Job
 from restrike.server.place import DEFAULT_WORKSPACE
 from restrike.server.workers import WorkerRow
@@ -56,7 +57,15 @@ def job_view(job: Job) -> dict[str, Any]:
 
 def title_of(job: Job) -> str:
     """What people know a job by: its prompt, or its workflow's name."""
-    return str(job.body.get("prompt") or job.label or job.kind)[:_TITLE]
+    return str(job.body.get("prompt") or _prompt_of(job) or job.label or job.kind)[:_TITLE]
+
+
+def _prompt_of(job: Job) -> Any:
+    """The prompt of a generation that is made again, which is run as the workflow that it had become."""
+    definition = job.body.get("definition")
+    if job.label != NAME or not isinstance(definition, dict):
+        return None
+    return definition["steps"].get(STEP, {}).get("arguments", {}).get("prompt")
 
 
 def failure_view(failure: Failure) -> dict[str, Any]:

@@ -42,13 +42,18 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRow:
-    """One worker. `owner` is its process and `server` the one that started it, named as in `store.owner`."""
+    """One worker. `owner` is its process and `server` the one that started it, named as in `store.owner`.
+
+    `memory_bytes` are its device's. `host_bytes` are those of the main memory that weights pass through on
+    their way there; None where it is the device's own, or the system does not tell.
+    """
 
     id: str
     device: str
     owner: str
     server: str
     memory_bytes: int
+    host_bytes: int | None = None
     state: str = IDLE
     heartbeat: float = 0.0
     report: Report = Report()
@@ -83,7 +88,7 @@ class Workers:
                     state=worker.state,
                     heartbeat=self._clock(),
                     memory_bytes=worker.memory_bytes,
-                    facts=_facts(worker.server, worker.report),
+                    facts=_facts(worker),
                 )
             )
 
@@ -96,7 +101,7 @@ class Workers:
                 .values(
                     state=worker.state,
                     heartbeat=self._clock(),
-                    facts=_facts(worker.server, worker.report),
+                    facts=_facts(worker),
                 )
             )
 
@@ -116,8 +121,9 @@ class Workers:
         return tuple(worker for worker in self.all() if worker.heartbeat >= since)
 
 
-def _facts(server: str, report: Report) -> str:
-    return text_of({"server": server, "report": asdict(report)})
+def _facts(worker: WorkerRow) -> str:
+    told = {"server": worker.server, "host_bytes": worker.host_bytes, "report": asdict(worker.report)}
+    return text_of(told)
 
 
 def _report(said: Mapping[str, Any]) -> Report:
@@ -134,6 +140,7 @@ def _worker(row: Row[Any]) -> WorkerRow:
         owner=row.owner,
         server=facts["server"],
         memory_bytes=row.memory_bytes,
+        host_bytes=facts.get("host_bytes"),
         state=row.state,
         heartbeat=row.heartbeat,
         report=_report(facts["report"]),

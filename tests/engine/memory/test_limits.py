@@ -9,7 +9,7 @@ import torch
 
 from restrike.engine.engine import Engine
 from restrike.engine.memory import limits
-from restrike.engine.memory.limits import limit_of, main_memory_free_bytes
+from restrike.engine.memory.limits import limit_of, main_memory_bytes, main_memory_free_bytes
 from restrike.errors import Refused
 from restrike.settings import settings, settings_of
 
@@ -43,6 +43,18 @@ def test_a_cgroup_around_the_process_leaves_less(tmp_path: Path) -> None:
         "cgroup/a/b/memory.current": str(MIB),
     }
     assert main_memory_free_bytes(*system(tmp_path, files)) == 2 * MIB
+
+
+def test_what_there_is_at_all_is_the_least_of_machine_and_cgroups(tmp_path: Path) -> None:
+    files = {"proc/meminfo": f"MemTotal: {8 * 1024} kB\nMemAvailable: 9 kB\n"}
+    assert main_memory_bytes(*system(tmp_path, files)) == 8 * MIB
+    group = {
+        "proc/self/cgroup": "0::/a/b\n",
+        "cgroup/a/memory.max": str(4 * MIB),
+        "cgroup/a/b/memory.max": "max\n",
+    }
+    assert main_memory_bytes(*system(tmp_path, group)) == 4 * MIB
+    assert main_memory_bytes(tmp_path / "none", tmp_path / "none") is None
 
 
 def test_so_does_one_of_the_older_interface(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from torch import nn
 
 from restrike.engine.memory.host import Host
 from restrike.engine.memory.parts import Part, Place
-from restrike.engine.memory.residency import Asleep
+from restrike.engine.memory.residency import FOR_READING, Asleep
 from restrike.errors import Crashed, Refused, Shortfall
 
 from .rooms import SIZE_BYTES, Room, layer
 
 ROOMY = Host(free_bytes=lambda: 1 << 30)
-FULL = Host(free_bytes=lambda: 0)
+FULL = Host(free_bytes=lambda: SIZE_BYTES)  # room for one to pass through, not to stay
 
 
 def test_a_component_is_loaded_when_it_is_used_and_once() -> None:
@@ -200,6 +200,45 @@ class TestMainMemory:
         for part in (a, b, a):
             room.residency.use(part)
         assert room.loads == {"a": 2, "b": 1}
+
+    def test_what_is_read_passes_through_it_and_what_is_parked_there_yields(self) -> None:
+        free, parts = 9 * SIZE_BYTES, list[Part]()
+        parked = lambda: sum(each.place is Place.HOST for each in parts)  # noqa: E731
+        room = Room(1, host=Host(free_bytes=lambda: free - parked() * SIZE_BYTES))
+        parts += [room.part(name) for name in "abc"]
+        a, b, c = parts
+        for part in (a, b):
+            room.residency.use(part)
+        assert (a.place, b.place) == (Place.HOST, Place.DEVICE)
+        free = SIZE_BYTES  # Somebody else takes the rest: only without `a` there is enough for `c` to pass.
+        room.residency.use(c)
+        assert (a.place, a.component, c.place) == (Place.ABSENT, None, Place.DEVICE)
+        assert room.residency.snapshot().evictions[FOR_READING] == 1
+        room.residency.use(a)
+        assert room.loads == {"a": 2, "b": 1, "c": 1}
+
+    def test_what_cannot_pass_through_it_is_a_shortfall_and_loads_nothing(self) -> None:
+        room = Room(2, host=Host(free_bytes=lambda: SIZE_BYTES - 1))
+        with pytest.raises(Shortfall, match="no room in main memory to read component 'a' of card 'card'"):
+            room.residency.use(room.part("a"))
+        assert room.loads == {}
+        # The control: where the device's memory is main memory, its own limit alone counts.
+        alone = Room(2)
+        alone.residency.use(alone.part("a"))
+        assert alone.loads == {"a": 1}
+
+    def test_weights_that_no_file_holds_stay_there_whoever_wants_to_pass(self) -> None:
+        free = 9 * SIZE_BYTES
+        room = Room(1, host=Host(free_bytes=lambda: free))
+        a, b, c = map(room.part, "abc")
+        room.residency.use(a)
+        room.residency.altered(a, True)
+        room.residency.use(b)
+        assert a.place is Place.HOST
+        free = 0
+        with pytest.raises(Shortfall, match="no room in main memory"):
+            room.residency.use(c)
+        assert a.component is not None
 
     def test_a_way_back_that_fails_leaves_it_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         room = Room(1, host=ROOMY)

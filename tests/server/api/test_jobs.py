@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -148,6 +149,18 @@ def test_what_fits_no_device_is_refused_naming_the_largest(client: TestClient, s
     assert "cpu:0" in submit(client, status=422, generation=SEVEN)["detail"]
     service.workers.leave("w")
     submit(client, generation=SEVEN)
+
+
+def test_what_main_memory_cannot_pass_on_to_a_device_is_refused(client: TestClient, service: Service) -> None:
+    here = str(Owner.here())
+    row = WorkerRow(id="w", device="cuda:0", owner=here, server=here, memory_bytes=1 << 40, host_bytes=1000)
+    service.workers.register(row)
+    assert "through main memory; that has 1000" in submit(client, status=422, generation=SEVEN)["detail"]
+    # The controls: another worker with more of it, and a device whose memory is main memory itself.
+    for other in (replace(row, id="v", host_bytes=1 << 40), replace(row, id="v", host_bytes=None)):
+        service.workers.register(other)
+        submit(client, generation=SEVEN)
+        service.workers.leave("v")
 
 
 def test_jobs_are_listed_page_by_page_and_by_workspace(client: TestClient) -> None:

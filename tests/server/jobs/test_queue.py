@@ -63,7 +63,15 @@ class TestSubmitting:
 class TestClaiming:
     def test_first_come_first_served(self, queue: Queue) -> None:
         ids = [queue.submit(asked(f"number {index}")).id for index in range(3)]
-        assert [_claimed(queue).id for _ in ids] == ids
+        assert [_claimed(queue, name).id for name in "abc"] == ids
+        assert queue.claim(worker()) is None
+
+    def test_a_claim_whose_answer_was_lost_is_given_again_to_that_worker_alone(self, queue: Queue) -> None:
+        first, second = (queue.submit(asked(prompt)) for prompt in ("one", "two"))
+        claimed = _claimed(queue)
+        assert _claimed(queue) == claimed == queue.job(first.id)
+        assert _claimed(queue, "other").id == second.id
+        assert queue.finish(first.id, claimed.attempt, DONE)
         assert queue.claim(worker()) is None
 
     def test_a_higher_priority_goes_first(self, queue: Queue) -> None:
@@ -204,14 +212,14 @@ class TestOrder:
     def test_a_job_is_moved_before_another(self, queue: Queue) -> None:
         first, second, third = (queue.submit(asked(str(index))).id for index in range(3))
         queue.move(third, before=second)
-        assert [_claimed(queue).id for _ in range(3)] == [first, third, second]
+        assert [_claimed(queue, name).id for name in "abc"] == [first, third, second]
 
     def test_moves_before_one_job_keep_their_order_however_many(self, queue: Queue) -> None:
         names = [queue.submit(asked(str(index))).id for index in range(62)]
         first, last, *others = names
         for name in others:
             queue.move(name, before=last)
-        assert [_claimed(queue).id for _ in names] == [first, *others, last]
+        assert [_claimed(queue, name).id for name in names] == [first, *others, last]
 
     def test_what_does_not_fit_hides_nothing_behind_it(self, queue: Queue) -> None:
         for index in range(70):

@@ -87,6 +87,33 @@ def test_a_database_that_is_away_is_waited_for(database: Database, times: int) -
     assert History(database).events(job=job.id)[-1].kind == "notice"
 
 
+class _Lossy(Queue):
+    """A queue whose database keeps what it is told and goes away before it can say so."""
+
+    times = 1
+
+    def told(self, *arguments: object) -> bool:  # type: ignore[override]
+        kept = super().told(*arguments)  # type: ignore[arg-type]
+        self.times -= 1
+        if self.times >= 0:
+            super().tell(str(arguments[0]), "cancelling", {})  # as another process may meanwhile
+            raise Shortfall("the database is away")
+        return kept
+
+
+def test_what_was_kept_without_an_answer_is_not_told_twice(database: Database) -> None:
+    queue = _Lossy(database)
+    job = _running(queue)
+    told = Telling(queue, job, lambda: None, lambda: None)
+    told.tell("progress", {"done": 1})
+    told.tell("progress", {"done": 2})
+
+    told.close()
+
+    found = [event for event in History(database).events(job=job.id) if event.kind == "progress"]
+    assert [event.data["done"] for event in found] == [1, 2]
+
+
 def test_what_fails_again_and_again_is_told(database: Database) -> None:
     told, _, _ = _failing(database, telling._TRIES, Crashed("not understood"))
     told.tell("notice", {})

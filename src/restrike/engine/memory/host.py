@@ -5,6 +5,7 @@ It moves tensors of modules in place; the modules, and all that is not a tensor 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,17 @@ class Host:
         """Whether so much more fits there now; not where the system does not tell."""
         free_bytes = self.free_bytes()
         return free_bytes is not None and size_bytes <= free_bytes * (1 - _LEFT_FREE)
+
+    def lacks(self, size_bytes: int) -> bool:
+        """Whether so much cannot even pass through it now; not where the system does not tell."""
+        free_bytes = self.free_bytes()
+        return free_bytes is not None and size_bytes > free_bytes
+
+    def let_go(self) -> None:
+        """Give the system what page-locked copies that are gone have left behind."""
+        gc.collect()
+        if torch.accelerator.is_available():
+            torch.accelerator.memory.empty_host_cache()
 
     def take(self, component: Any, device: torch.device) -> Parked:
         """Move the component's tensors from the device to main memory, page-locked for a GPU; all or none."""

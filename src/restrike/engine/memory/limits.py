@@ -17,6 +17,8 @@ from restrike.errors import Refused
 from restrike.settings import settings
 
 _UNTOLD_BYTES = 8 << 30
+_LIMITS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+"""Where each version of cgroups says what a group may take, and what it has."""
 _KEPT_FOR_KERNELS = 0.05
 """The share of a GPU that no tensor accounts for: workspaces of libraries, gaps of the allocator."""
 
@@ -69,13 +71,21 @@ def main_memory_free_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sy
 
     None where the system does not tell. The file cache counts as free, for it yields.
     """
-    found = [*_available(proc), *(room for folder in _groups(proc, cgroups) for room in _room(folder))]
+    groups = _groups(proc, cgroups)
+    found = [*_told(proc, "MemAvailable:"), *(room for folder in groups for room in _room(folder))]
     return max(min(found), 0) if found else None
 
 
-def _available(proc: Path) -> Iterator[int]:
+def main_memory_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What this process could take of main memory if nobody else took any; None where that is not told."""
+    limits = (folder / name for folder in _groups(proc, cgroups) for name, _ in _LIMITS)
+    found = [*_told(proc, "MemTotal:"), *(most for file in limits if (most := _number(file)) is not None)]
+    return min(found) if found else None
+
+
+def _told(proc: Path, name: str) -> Iterator[int]:
     for line in _lines(proc / "meminfo"):
-        if line.startswith("MemAvailable:"):
+        if line.startswith(name):
             yield int(line.split()[1]) * 1024
 
 
@@ -90,7 +100,7 @@ def _groups(proc: Path, cgroups: Path) -> Iterator[Path]:
 
 
 def _room(folder: Path) -> Iterator[int]:
-    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+    for limit, used in _LIMITS:
         most, taken = _number(folder / limit), _number(folder / used)
         if most is not None and taken is not None:
             yield most - taken + _file_cache(folder)

@@ -27,6 +27,7 @@ from restrike.engine.memory.turn import Turn
 from restrike.errors import Refused, Shortfall
 
 FOR_COMPONENT = "room for a component"
+FOR_READING = "main memory for reading a component"
 REMEDY = "raise the limit (RESTRIKE_MEMORY, memory_limit_bytes) or ask for less at once"
 
 
@@ -268,6 +269,7 @@ class Residency:
                 self._fetch(part)
                 part.bring_s = self.clock() - began
             else:
+                self._make_host_room(part)
                 part.component, part.bring_s = part.load()
                 part.first_s = part.first_s or began
                 part.loads += 1
@@ -310,6 +312,23 @@ class Residency:
             self._age = max(self._age, least.priority)
             self._put_away(least, reason)
             self._evictions[reason] += 1
+
+    def _make_host_room(self, part: Part) -> None:
+        """Let go of what is parked in main memory until a component can be read, which passes through it."""
+        host = self._host
+        if host is None:
+            return
+        while host.lacks(part.size_bytes):
+            parked = [each for each in self._parts if each.place is Place.HOST and not each.altered]
+            if not parked:
+                raise Shortfall(
+                    f"no room in main memory to read {part}: it has {shown(part.size_bytes)}, and "
+                    f"{shown(host.free_bytes() or 0)} are free; end what else takes memory there"
+                )
+            least = min(parked, key=lambda each: each.priority)
+            least.component, least.parked, least.place = None, None, Place.ABSENT
+            self._evictions[FOR_READING] += 1
+            host.let_go()
 
     def _any_rests(self) -> bool:
         """Whether any component that must stay for its weights has those of its files again."""

@@ -29,6 +29,8 @@ from restrike.server.routing import choose
 KILLS_LIMIT = 3
 """A job that took this many workers with it is not given to another."""
 _LOOKED_AT = 64
+_BETWEEN = 4
+"""How many events may come to a job from elsewhere (it is cancelled, moved) after a write."""
 _ROOM_S = 1.0
 """Between two positions, which begin as times; far more than the smallest step of such a number."""
 _WAITING = (jobs.c.priority.desc(), jobs.c.position)
@@ -109,12 +111,17 @@ class Queue:
         return job_of(row)
 
     def claim(self, worker: WorkerFacts, others: tuple[WorkerFacts, ...] = ()) -> Job | None:
-        """The next job for a worker, now running in its name; None when nothing waits for it.
+        """The next job for a worker that runs none, now running in its name; None when nothing waits for it.
 
-        `others` are the live workers beside it.
+        One that runs in its name already is given once more: it was claimed, and a database that went away
+        kept the answer from the worker. `others` are the live workers beside it.
         """
         took = self._measured.took() if others else {}
         with self._database.write() as connection:
+            mine = (jobs.c.state == JobState.RUNNING, jobs.c.worker == worker.id)
+            claimed = connection.execute(select(jobs).where(*mine).limit(1)).one_or_none()
+            if claimed is not None:
+                return job_of(claimed)
             if self._switches.is_paused(connection) or self._clearing.is_asked(connection, worker.id):
                 return None
             # What does not fit is left out here, so that no number of such jobs hides those behind them.
@@ -172,6 +179,15 @@ class Queue:
         """Note that something happened to a job."""
         with self._database.write() as connection:
             self._tell(connection, name, kind, data)
+
+    def has_told(self, name: str, happened: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+        """Whether just this was told of a job lately: asked when a database went away without an answer."""
+        newest = events.c.sequence.desc()
+        query = select(events.c.kind, events.c.data).where(events.c.job == name).order_by(newest)
+        with self._database.read() as connection:
+            found = [tuple(row) for row in connection.execute(query.limit(len(happened) + _BETWEEN))][::-1]
+        told = [(kind, text_of(dict(data))) for kind, data in happened]
+        return any(found[at : at + len(told)] == told for at in range(len(found) - len(told) + 1))
 
     def told(self, name: str, attempt: int, happened: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
         """Note in one transaction what happened to an attempt; False, and none of it, when that has ended."""

@@ -67,6 +67,7 @@ def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:
         owner=str(Owner.here()),
         server=options.server,
         memory_bytes=limit_bytes,
+        host_bytes=_host_bytes(options),
     )
     place = Place(folder=options.data, database=options.database)
     machine = WorkerMachine(options=options, place=place)
@@ -86,6 +87,12 @@ def _divided_memory(options: WorkerOptions) -> int:
         if share_bytes is not None:
             os.environ["RESTRIKE_MEMORY"] = str(share_bytes)
     return limit_of(device).size_bytes
+
+
+def _host_bytes(options: WorkerOptions) -> int | None:
+    from restrike.engine.memory.limits import main_memory_bytes
+
+    return main_memory_bytes() if options.torch_device.startswith("cuda") else None
 
 
 if __name__ == "__main__":

@@ -71,15 +71,18 @@ class Telling:
     def _write(self, happened: list[Told]) -> None:
         if not happened:
             return
-        left = _TRIES
+        left, unsure = _TRIES, False
         while self._failure is None:
             try:
-                if not self._jobs.told(self._job.id, self._job.attempt, happened):
+                # When the database went away within a write, only it knows whether that was kept.
+                kept = unsure and self._jobs.has_told(self._job.id, happened)
+                if not kept and not self._jobs.told(self._job.id, self._job.attempt, happened):
                     self._lost()
                 self._nudge()
                 return
             except Shortfall:
                 # A database that is away, or a disk that is full, is waited for: the job has done no wrong.
+                unsure = True
                 time.sleep(_PAUSE_S)
             except NotFound:
                 self._lost()  # Nobody asks for the job any more.

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from restrike.errors import NotFound, RestrikeError
+from restrike.errors import NotFound, RestrikeError, Shortfall
 from restrike.server.jobs.clearing import Clearing
 from restrike.server.jobs.model import Job, JobKind, JobState, Outcome
 from restrike.server.jobs.queue import Queue
@@ -115,7 +115,7 @@ class Worker:
         watching = Watching(
             telling=telling,
             previews=Previews(self._machine.place, job.id),
-            began=lambda run: self._jobs.began(job.id, job.attempt, run),
+            began=lambda run: self._note_run(job, run),
             run_name=job.run,
         )
         attempt = Attempt(job, self._doing(job, session, watching), watching)
@@ -141,6 +141,16 @@ class Worker:
             watching=watching,
             preview_every=preview_every,
         )
+
+    def _note_run(self, job: Job, run: str) -> None:
+        """Note where the job's run lies, before anything is in it; a database that is away is waited for."""
+        while True:
+            try:
+                self._jobs.began(job.id, job.attempt, run)
+                return
+            except Shortfall as error:
+                complain(error.message)
+                time.sleep(_PAUSE_S)
 
     def _end(self, job: Job, outcome: Outcome, interrupted: bool) -> None:
         """Note the end; a database that cannot be written is tried until it can, or the server is gone."""
