@@ -13,7 +13,8 @@ import torch
 from restrike.engine.capture import capturer as capturers
 from restrike.engine.capture.backend import Backend
 from restrike.engine.capture.capturer import Capturer
-from restrike.engine.capture.key import CaptureKey, Signature, key_of, signature_of
+from restrike.engine.capture.key import CaptureKey, Signature, key_of, layouts, signature_of
+from restrike.engine.capture.numerics import numerics
 from restrike.engine.capture.tape import TapeBackend
 from restrike.loops.contract import Forward, Tensors
 
@@ -156,6 +157,11 @@ SWITCHES: dict[str, Callable[[bool], Any]] = {
     "flash attention": lambda on: torch.backends.cuda.enable_flash_sdp(not on),
     "math attention": lambda on: torch.backends.cuda.enable_math_sdp(not on),
     "default dtype": lambda on: torch.set_default_dtype(torch.float64 if on else torch.float32),
+    "warnings about determinism": lambda on: torch._C._set_deterministic_algorithms(False, warn_only=on),
+    "gradients": torch.set_grad_enabled,
+    "kernels of oneDNN": lambda on: torch.backends.mkldnn.set_flags(not on),
+    "attention that saves memory": lambda on: torch.backends.cuda.enable_mem_efficient_sdp(not on),
+    "attention of cuDNN": lambda on: torch.backends.cuda.enable_cudnn_sdp(not on),
 }
 
 
@@ -173,6 +179,43 @@ def test_each_switch_of_the_process_is_in_the_key(name: str) -> None:
     assert signature_of(lab.backend, ("x",), plan) == before
 
 
+CUDA_SWITCHES: dict[str, tuple[Any, str]] = {
+    "sums in float16": (torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
+    "sums in bfloat16": (torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
+    "cuDNN": (torch.backends.cudnn, "enabled"),
+    "determinism of cuDNN": (torch.backends.cudnn, "deterministic"),
+    "search of cuDNN": (torch.backends.cudnn, "benchmark"),
+}
+
+
+@pytest.mark.parametrize("name", CUDA_SWITCHES)
+def test_each_switch_of_a_gpu_is_in_its_key_and_in_no_other(name: str) -> None:
+    holder, switch = CUDA_SWITCHES[name]
+    was = getattr(holder, switch)
+    on_gpu, on_cpu = (numerics(torch.device(kind)) for kind in ("cuda", "cpu"))
+    setattr(holder, switch, not was)
+    try:
+        assert numerics(torch.device("cuda")) != on_gpu
+        assert numerics(torch.device("cpu")) == on_cpu
+    finally:
+        setattr(holder, switch, was)
+
+
+def test_each_property_of_an_input_is_in_the_key() -> None:
+    plain = torch.zeros(2, 3)
+    others = {
+        "name": {"y": plain},
+        "shape": {"x": torch.zeros(3, 3)[:, :2]},
+        "stride": {"x": torch.zeros(3, 2).t()},
+        "dtype": {"x": plain.to(torch.int32)},
+        "device": {"x": plain.to("meta")},
+    }
+    assert plain.stride() == others["shape"]["x"].stride()
+    layout = layouts({"x": plain})
+    assert layout == layouts({"x": torch.ones(2, 3)})
+    assert [name for name, given in others.items() if layouts(given) == layout] == []
+
+
 def test_inference_mode_is_in_the_key() -> None:
     lab = fresh()
     plan = lab.plan()
@@ -185,22 +228,22 @@ def test_inference_mode_is_in_the_key() -> None:
 class Nowhere:
     """A backend that says where it is and captures nothing."""
 
-    name, folds_values = "tape", False
+    folds_values = False
 
-    def __init__(self, index: int, architecture: str) -> None:
-        self.identity = ("cuda", index, architecture)
+    def __init__(self, index: int, architecture: str, name: str = "tape") -> None:
+        self.name, self.identity = name, ("cuda", index, architecture)
         self.device = torch.device("cpu")
 
 
-@pytest.mark.parametrize(("index", "architecture"), [(1, "sm_90"), (0, "sm_100")])
-def test_device_and_architecture_are_in_the_key(index: int, architecture: str) -> None:
+@pytest.mark.parametrize("where", [(1, "sm_90"), (0, "sm_100"), (0, "sm_90", "cuda")])
+def test_device_architecture_and_backend_are_in_the_key(where: tuple[Any, ...]) -> None:
     plan = fresh().plan()
 
     def made(*where: Any) -> Signature:
         backend: Backend = Nowhere(*where)  # pyright: ignore[reportAssignmentType]
         return signature_of(backend, ("x",), plan)
 
-    assert made(index, architecture) != made(0, "sm_90") == made(0, "sm_90")
+    assert made(*where) != made(0, "sm_90") == made(0, "sm_90")
 
 
 def test_looking_up_an_armed_graph_costs_little() -> None:
