@@ -54,6 +54,10 @@ def test_options_are_shown_in_groups(restrike: Restrike) -> None:
     assert sorted(groups, key=text.index) == groups
 
 
+def test_an_argument_is_called_as_it_is_written(restrike: Restrike) -> None:
+    assert "\n  PROMPT  What to make" in restrike("generate", "--help").out
+
+
 @pytest.mark.parametrize("name", commands(get_command(app)))
 def test_each_option_is_in_the_reference(name: str) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))

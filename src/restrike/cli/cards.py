@@ -100,9 +100,12 @@ def _summary(name: str) -> dict[str, Any]:
 
 
 def _sizes(card: ModelCard) -> str:
-    geometry = card.geometry
-    size = f"{geometry.width} x {geometry.height}"
-    return size if geometry.frames.maximum == 1 else f"{size}, {geometry.frames} frames"
+    width, height, frames = card.geometry.width, card.geometry.height, card.geometry.frames
+    if width.minimum == width.maximum and height.minimum == height.maximum:
+        size = f"{width}x{height}"
+    else:
+        size = f"sides of {width}" if width == height else f"width {width}, height {height}"
+    return size if frames.maximum == 1 else f"{size}; {frames} frames"
 
 
 def _weights(card: ModelCard) -> str:

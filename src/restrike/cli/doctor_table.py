@@ -38,7 +38,8 @@ def _device(device: dict[str, Any]) -> str:
     if "total_bytes" in device:
         return f"{device['model']}, {_memory(device)}"
     if "threads" in device:
-        return f"{device['model']}, {device['threads']} thread(s)"
+        threads = device["threads"]
+        return f"{device['model']}, {threads} thread{'' if threads == 1 else 's'}"
     return "Metal"
 
 

@@ -21,6 +21,8 @@ class Command(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 is_argument = parameter.param_type_name == "argument"
+                if is_argument and parameter.metavar:
+                    record = (parameter.metavar, record[1])  # without the type in Python's words
                 default = "Arguments" if is_argument else "Other"
                 group = getattr(parameter, "rich_help_panel", None) or default
                 groups.setdefault(group, []).append(record)

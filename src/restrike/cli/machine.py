@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 HUB_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_ENDPOINT")
-_SHOWN_EXTRAS = ("diffusers", "train")
+_SHOWN_EXTRAS = ("server", "diffusers", "tasks", "train")
 
 
 def installed(package: str) -> str | None:
