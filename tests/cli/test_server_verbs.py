@@ -43,6 +43,16 @@ def told(restrike: Restrike, server: Server, monkeypatch: pytest.MonkeyPatch) ->
     module.settings.cache_clear()
 
 
+@pytest.mark.parametrize("verb", ["submit", "wait"])
+def test_a_file_in_place_of_a_folder_is_refused_before_anything_is_asked(
+    restrike: Restrike, verb: str
+) -> None:
+    done = restrike(verb, "a seven", "-o", "seven.png", "--server", "http://127.0.0.1:9")
+    assert done.code == 2
+    assert "-o seven.png: a job's files go into a folder" in done.err
+    assert "--kind png" in done.err
+
+
 def test_a_prompt_becomes_a_file_here(told: Restrike, tmp_path: Path) -> None:
     done = told(
         "submit", "a seven", "--card", "digits", "--seed", 7, "--steps", 4, "--kind", "png", "-o", "out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,13 +12,31 @@ import typer
 
 from restrike.cli import verbs
 from restrike.cli.server_options import JobOptions, client_of
+from restrike.errors import Refused, Unknown
 
 if TYPE_CHECKING:
     from restrike.client.client import Client
     from restrike.client.results import Job
 
+
+def _folder(path: Path | None) -> Path | None:
+    """Refuse a file's name, as `generate` takes one: a job has any number of files, which have names."""
+    from restrike.media.containers import container_for
+
+    if path is not None and not path.is_dir():
+        with suppress(Unknown):
+            kind = container_for(path).suffixes[0].removeprefix(".")
+            raise Refused(
+                f"-o {path}: a job's files go into a folder, such as -o here; submit --kind {kind} says the kind"
+            )
+    return path
+
+
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FOLDER", help="Download the job's files there.")
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="FOLDER", help="Download the job's files there.", callback=_folder
+    ),
 ]
 
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for it, as `restrike wait` does.")]
