@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from restrike.engine.counts import CardCounters
 from restrike.server.database.connect import Database
 from restrike.server.jobs.history import History
 from restrike.server.jobs.model import Job, JobKind, Submission
@@ -32,7 +33,9 @@ class _Scene:
     def __init__(self, database: Database, folder: Path) -> None:
         self.queue, self.workers, self.history = Queue(database), Workers(database), History(database)
         self.orders = Orders()
-        self.attendance = Attendance(_ROW, self.workers, self.queue, self.orders, print)
+        self.counted: tuple[CardCounters, ...] = ()
+        counted = lambda: self.counted  # noqa: E731
+        self.attendance = Attendance(_ROW, self.workers, self.queue, self.orders, print, counted)
         self.queue.submit(Submission(kind=JobKind.GENERATION, body={"card": "x"}, workspace="default"))
         job = self.queue.claim(_ROW.facts)
         assert job is not None
@@ -75,6 +78,9 @@ def test_it_says_what_it_runs(scene: _Scene) -> None:
     (row,) = scene.workers.all()
     assert (row.report.job, row.report.attempt) == (scene.job.id, 1)
     assert row.report.rss_bytes > 0
+    # What the engine has counted by now, not what it had when the job began.
+    scene.counted = (CardCounters(card="digits"),)
+    scene.until(lambda: scene.workers.all()[0].report.cards == scene.counted)
 
     scene.attendance.part()
     scene.until(lambda: scene.workers.all()[0].state == IDLE)
