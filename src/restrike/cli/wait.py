@@ -27,7 +27,7 @@ def _folder(path: Path | None) -> Path | None:
         with suppress(Unknown):
             kind = container_for(path).suffixes[0].removeprefix(".")
             raise Refused(
-                f"-o {path}: a job's files go into a folder, such as -o here; submit --kind {kind} says the kind"
+                f"-o {path}: a job's files go into a folder, as in -o here; submit --kind {kind} says the kind"
             )
     return path
 
