@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ def test_two_stacks_of_adapters_never_share_a_feature(tmp_path: Path) -> None:
         (AdapterIdentity(digest="2" * 64, strength=1.0),),
         (first, AdapterIdentity(digest="2" * 64, strength=1.0)),
         (AdapterIdentity(digest="2" * 64, strength=1.0), first),
+        (AdapterIdentity(digest="1" * 64, strength=1.0, component="text_encoder"),),
     ]
     cache = FeatureCache()
     for number, stack in enumerate(stacks):
@@ -141,6 +143,8 @@ def test_a_caller_cannot_corrupt_what_is_kept() -> None:
     third = get(cache, None)
     assert torch.equal(third["text"], torch.ones(3))
     assert len(third["pair"][1]) == 1
+    made["text"].zero_()  # nor can whoever made it
+    assert torch.equal(get(cache, None)["text"], torch.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -168,15 +172,34 @@ def test_the_budget_holds_and_the_least_recently_used_leaves(value: Any) -> None
 
 def test_what_is_larger_than_the_budget_is_handed_through() -> None:
     cache = FeatureCache(limit_bytes=1000)
+    get(cache, KILOBYTE[:4], "small")
     assert torch.equal(get(cache, KILOBYTE), KILOBYTE)
-    assert cache.counters.entries == cache.counters.bytes == 0
+    assert (cache.counters.entries, cache.counters.bytes, cache.counters.evictions) == (1, 16, 0)
+
+
+def test_what_was_made_twice_at_once_is_counted_once() -> None:
+    cache = FeatureCache()
+    assert cache.get(WEIGHTS, CPU, ("a",), lambda: get(cache, KILOBYTE)) is not None
+    assert (cache.counters.entries, cache.counters.bytes) == (1, 1024)
+
+
+def test_old_weights_take_what_was_made_under_their_adapters_along() -> None:
+    cache = FeatureCache()
+    adapted = replace(WEIGHTS, adapters=(AdapterIdentity(digest="1" * 64, strength=1.0),))
+    newer, other = replace(WEIGHTS, version=1), replace(WEIGHTS, component="image_encoder")
+    for weights in (WEIGHTS, adapted, newer, other):
+        get(cache, KILOBYTE, weights=weights)
+    cache.invalidate(WEIGHTS)
+    assert (cache.counters.entries, cache.counters.bytes) == (2, 2048)
+    assert [get(cache, "anew", weights=each) for each in (WEIGHTS, adapted)] == ["anew"] * 2
+    assert all(torch.equal(get(cache, "anew", weights=each), KILOBYTE) for each in (newer, other))
 
 
 def test_a_view_keeps_only_its_own_elements() -> None:
     cache = FeatureCache()
     get(cache, torch.zeros(1 << 20)[:4])
-    kept: Tensor = get(cache, None)
-    assert kept.untyped_storage().nbytes() == cache.counters.bytes == 16
+    (entry,) = cache._entries.values()
+    assert entry.value.untyped_storage().nbytes() == cache.counters.bytes == 16
 
 
 def test_what_an_encoder_cannot_make_is_not_kept() -> None:

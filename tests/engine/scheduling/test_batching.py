@@ -220,7 +220,8 @@ def signed(engine: Engine, seed: int = 0, **changes: Any) -> Hashable:
 def test_each_part_of_a_plan_that_decides_its_function_keeps_steps_apart(engine: Engine) -> None:
     (plan,) = plans_of(engine, [Request(prompt="a 0", seed=0, steps=4)])
     wider = {
-        name: torch.cat([value, value], -1) if value.ndim else value for name, value in plan.inputs.items()
+        name: torch.cat([value, value], -1) if value.ndim > 1 else value
+        for name, value in plan.inputs.items()
     }
     found = [
         signed(engine),
@@ -230,11 +231,17 @@ def test_each_part_of_a_plan_that_decides_its_function_keeps_steps_apart(engine:
         signed(engine, inputs=wider),
         signed(engine, inputs={name: value.double() for name, value in plan.inputs.items()}),
         signed(engine, inputs={**plan.inputs, "more": plan.inputs["latent"]}),
-        signed(Engine(device="cpu")),
+        signed(engine, inputs={**plan.inputs, "other": plan.inputs["latent"]}),
+        signed(engine, inputs={name: value.to("meta") for name, value in plan.inputs.items()}),
+        signed(Engine(device="cpu"), call=plan.call),
     ]
+    assert None not in found
     assert len(set(found)) == len(found)
     assert signed(engine, seed=5) == found[0]
     assert signed(engine, capturable=False) is None
+    two = {name: torch.cat([value, value]) if value.ndim else value for name, value in plan.inputs.items()}
+    assert signed(engine, inputs=two) is None
+    assert signed(engine, inputs={n: v for n, v in plan.inputs.items() if n != "latent"}) is None
 
 
 class TestPicturesOfOneRequest:
