@@ -117,6 +117,20 @@ def test_one_entry_that_cannot_be_written_down_costs_only_itself_and_is_named(be
     assert list(report.keys) == ["denoiser 2x2-none"]
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_row_of_the_plan_runs_once_before_anything_is_traced(
+    bench: Bench, recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from restrike.mint import landing, warm
+
+    seen: list[str] = []
+    row, trace = warm._row, landing.trace
+    monkeypatch.setattr(warm, "_row", lambda *given: seen.append(given[1].shape.name) or row(*given))
+    monkeypatch.setattr(landing, "trace", lambda *given: seen.append("traced") or trace(*given))
+    assert bench.here("oneshape", recipe, keys_only=True).ending.outcome == "ok"
+    assert seen == ["2x2-batched", "2x2-none", "traced", "traced"]
+
+
 def test_keys_alone_are_made_without_compiling_and_are_those_of_the_mint(
     minted: tuple[Bench, Minted], bench: Bench
 ) -> None:

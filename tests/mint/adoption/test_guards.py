@@ -1,0 +1,170 @@
+"""What adoption holds against a cell before it may serve, one guard at a time and without a model."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from mint.cells import HOST, Making
+from restrike.engine.engine import Engine
+from restrike.mint.adoption import adoption, binding, tried
+from restrike.mint.adoption.adoption import Adoption, _Candidate
+from restrike.mint.adoption.cells import Cells
+from restrike.mint.adoption.discovery import Place
+from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
+from restrike.mint.adoption.tried import Tried
+from restrike.mint.cell.manifest import ConstantSpec
+from restrike.mint.recipes.counting import Compilations
+from restrike.mint.store.store import CellStore
+
+Adopting = Callable[..., Engine]
+
+
+class Wanted:
+    """Stands for a declared call by a recipe."""
+
+    def __init__(self, recipe: str) -> None:
+        self.recipe = recipe
+        self.options: dict[str, Any] = {}
+
+
+def test_a_bundle_that_was_made_elsewhere_is_not_even_tried(
+    store: CellStore, sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.publish(sealed)
+    (cell,) = store.cells()
+    trials: list[Path] = []
+    monkeypatch.setattr(adoption, "tried", lambda members, *given: trials.append(members))
+    adopts = Adoption(resident=None, place=Place(store=store, tier=None, host=HOST))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AdoptionRefused) as caught:
+        adopts._try(_Candidate(wanted=Wanted("dynamo"), key=cell.key))  # pyright: ignore[reportArgumentType]
+    assert caught.value.reason is AdoptionRefusal.MADE_ELSEWHERE
+    assert not trials
+    # The controls: a package is tried, and what ran here need not be.
+    adopts._try(_Candidate(wanted=Wanted("aot"), key=cell.key))  # pyright: ignore[reportArgumentType]
+    assert len(trials) == 1
+    adopts._try(_Candidate(wanted=Wanted("dynamo"), key=cell.key))  # pyright: ignore[reportArgumentType]
+    assert len(trials) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "is_refused"),
+    [
+        (Compilations(hits=2, graphs=0, libraries=0), False),
+        (Compilations(hits=2, graphs=1, libraries=0), True),
+        (Compilations(hits=2, graphs=0, libraries=1), True),
+        (Compilations(hits=1, graphs=0, libraries=0), True),
+    ],
+)
+def test_a_bundle_that_left_anything_to_compile_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: Compilations, is_refused: bool
+) -> None:
+    counts = iter((Compilations(hits=1, graphs=0, libraries=0), after))
+    run = object()
+    monkeypatch.setattr(binding, "compilations", lambda members: next(counts))
+    monkeypatch.setattr(binding.dynamo, "load", lambda *given: lambda inputs: run)
+
+    class Seen:
+        call, ingress = None, None
+        shape = type("Shape", (), {"batches": (1, 1)})
+
+        def probe(self, batch: int) -> dict[str, torch.Tensor]:
+            return {}
+
+    given: tuple[Any, ...] = (tmp_path, Wanted("dynamo"), Seen(), nn.Identity())
+    if is_refused:
+        with pytest.raises(AdoptionRefused) as caught:
+            binding._bundle(*given)
+        assert caught.value.reason is AdoptionRefusal.COMPILED_ANEW
+    else:
+        assert binding._bundle(*given)({}) is run
+
+
+def test_weights_on_two_devices_are_bound_to_nothing() -> None:
+    spec = ConstantSpec(name="a", shape=(2,), dtype="float32")
+    with pytest.raises(AdoptionRefused, match="weights are on cpu and meta") as caught:
+        binding.check_constants({"a": spec}, {"a": torch.ones(2), "b": torch.ones(2, device="meta")})
+    assert caught.value.reason is AdoptionRefusal.OTHER_CONSTANT
+    binding.check_constants({"a": spec}, {"a": torch.ones(2), "b": torch.ones(2)})
+
+
+_ENDLESS = """
+import sys, time
+from pathlib import Path
+from restrike.mint.adoption import trial
+trial.LONGEST_S = 0.3
+trial._run = lambda question: time.sleep(60)
+trial.main(Path(sys.argv[1]))
+"""
+
+
+def test_a_trial_that_never_ends_is_ended_by_the_system(tmp_path: Path) -> None:
+    question = tmp_path / "question.json"
+    asked = {"members": "", "kind": "cpu", "ingress": {"tensors": []}, "constants": [], "answer": ""}
+    question.write_text(json.dumps(asked))
+    done = subprocess.run([sys.executable, "-c", _ENDLESS, str(question)], timeout=50, check=False)
+    assert done.returncode == -signal.SIGALRM
+
+
+def test_a_cell_has_been_tried_on_the_machine_on_which_it_was_and_to_its_last_byte(
+    store: CellStore, sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.publish(sealed)
+    (cell,) = store.cells()
+    assert cell.header is not None
+    record = Tried(store.root)
+    assert not record.has(cell.header)
+    record.note(cell.header)
+    assert record.has(cell.header)
+    other = Making(members={"graph.cpp": b"other"}).sealed(tmp_path / "other.cell", store.ring.signer())
+    elsewhere = CellStore(tmp_path / "elsewhere")
+    elsewhere.ring.trust(store.ring.signer().public, "here")
+    elsewhere.publish(other)
+    (twin,) = elsewhere.cells()
+    assert twin.header is not None
+    assert twin.key == cell.key
+    assert not record.has(twin.header)
+    monkeypatch.setattr(tried, "_machine", lambda: "f" * 16)
+    assert not record.has(cell.header)
+
+
+def test_what_is_armed_already_is_not_bound_again_when_more_has_landed(
+    kept: CellStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = Cells(kept, asked=True)
+    resident = Engine(device="cpu", cells=cells).load("digits")
+    assert resident.compiled.counters.armed == 1
+    monkeypatch.setattr(Adoption, "_proved", lambda *given: pytest.fail("it was bound again"))
+    cells.again(resident)
+    assert (resident.compiled.counters.armed, resident.compiled.counters.refused) == (1, {})
+
+
+def test_a_cell_is_proved_in_the_turn_of_the_device(
+    kept: CellStore, adopting: Adopting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prove, turns, held = adoption.prove, list[Any](), list[bool]()
+    proved = Adoption._proved
+
+    def noted(self: Adoption, *given: Any) -> Any:
+        turns.append(self.resident.turn)
+        return proved(self, *given)
+
+    def watched(*given: Any) -> Any:
+        held.append(turns[-1].lock._is_owned())
+        return replace(prove(*given), eager_s=2.0, cell_s=1.0)
+
+    monkeypatch.setattr(Adoption, "_proved", noted)
+    monkeypatch.setattr(adoption, "prove", watched)
+    adopting(kept)
+    assert held == [True]
+    assert not turns[-1].lock._is_owned()
