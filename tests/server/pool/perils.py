@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -56,6 +57,18 @@ def grow(n_bytes: int) -> int:
 def exhaust(value: Any = None) -> None:
     """Run out of memory as Python tells it."""
     raise MemoryError("no more")
+
+
+@task("peril.starve", epoch="1", side_effects=True)
+def starve(n_bytes: int) -> int:
+    """Ask for memory that the system does not give to this process any more."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    had_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (had_bytes + n_bytes // 4, before[1]))
+    try:
+        return len(bytearray(n_bytes))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 _KEPT: list[bytearray] = []
