@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restrike.engine.capture.counters import Break, CaptureCounters, Tally, kinds
-from restrike.engine.compiled.counters import CompiledCounters
-from restrike.engine.counts import CardCounters, by_card
+from restrike.engine.capture.counters import Break, CaptureCounters, CaptureReport, Tally, kinds
+from restrike.engine.compiled.counters import CompiledCounters, CompiledReport
+from restrike.engine.counts import CardCounters, Executed, by_card, together
 from restrike.engine.reasons import OTHER, brief
 
 
@@ -54,6 +54,26 @@ def test_what_is_told_in_few_words_never_falls_and_loses_nothing(given: list[int
         assert max(map(len, told)) <= 200
         before = told
     assert OTHER in before or len(set(given)) <= 4
+
+
+def test_generations_of_one_call_are_told_as_one() -> None:
+    first = Executed(
+        capture=CaptureReport(
+            backend="tape", replays=3, eager_breaks={"warming": 1}, graphs=1, graph_bytes=4
+        ),
+        compiled=CompiledReport(cells={"k": 3}, eager={"x": 1}),
+    )
+    second = Executed(
+        capture=CaptureReport(backend="tape", replays=4, eager_breaks={}, graphs=2, graph_bytes=8),
+        compiled=CompiledReport(cells={"k": 2, "l": 2}),
+    )
+    both = together([first, second])
+    assert both is not None
+    assert both.told == (
+        "cells answered 7 of 8 forwards (k 5, l 2); eager: x (1)",
+        "capture tape answered 7 of 8 steps; eager: warming (1)",
+    )
+    assert (together([]), together([first])) == (None, first)
 
 
 def test_kinds_leave_out_what_is_particular() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -51,6 +51,23 @@ class Executed:
             *((self.compiled.told(self.compiled.eager),) if forwards else ()),
             *((self.capture.told,) if steps else ()),
         )
+
+
+def together(every: Sequence[Executed]) -> Executed | None:
+    """Several generations as one; None for none."""
+    if not every:
+        return None
+    captures, compiled = [each.capture for each in every], [each.compiled for each in every]
+    return Executed(
+        capture=replace(
+            captures[-1],
+            replays=sum(each.replays for each in captures),
+            eager_breaks=added(each.eager_breaks for each in captures),
+        ),
+        compiled=CompiledReport(
+            cells=added(each.cells for each in compiled), eager=added(each.eager for each in compiled)
+        ),
+    )
 
 
 def executed_of(tree: Mapping[str, Any]) -> Executed:

@@ -82,6 +82,8 @@ def test_a_card_is_called_like_any_endpoint(client: Client) -> None:
     assert [file.file for file in job.files] == ["digits-0.png"]
     same = ended(client, client.endpoint("Studio", {"steps": 4}, handler="draw", seed=7))
     assert same.files[0].sha256 == job.files[0].sha256
+    (step,) = client.explain(job.id)
+    assert step["how"][-1].startswith("capture answered 0 of 4 steps")
 
 
 def test_a_picture_is_an_asset(client: Client, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 from restrike.endpoints.context import Progressed
 from restrike.endpoints.payloads import payload_type
 from restrike.endpoints.serving import Answer, Asked, Serving, checked_seed, handler_of
-from restrike.engine.events import Started
+from restrike.engine.counts import Executed, together
+from restrike.engine.events import Started, Succeeded
 from restrike.engine.requests import Cancellation
 from restrike.errors import Cancelled, Crashed, NotFound, Refused, RestrikeError, printable, typed
 from restrike.server.endpoints.pictures import pictures_of
@@ -47,6 +48,7 @@ class Calling:
     watching: Watching
     preview_every: int = 0
     _generations: int = field(default=0, init=False)
+    _executed: list[Executed] = field(default_factory=list, init=False)
 
     def do(self, cancellation: Cancellation) -> Manifest:
         """Call the handler; raises what it raised, and then leaves no file of it."""
@@ -155,6 +157,8 @@ class Calling:
             return
         if isinstance(event, Started):
             self._generations += 1
+        if isinstance(event, Succeeded):
+            self._executed.append(event.generation.executed)
         number = self._generations
         self.watching.engine(self._step if number == 1 else f"{self._step}.{number}", event)
 
@@ -176,6 +180,7 @@ class Calling:
             seconds=answer.seconds,
             reason=_NOT_KEPT,
             files=files,
+            executed=together(self._executed),
         )
 
     def _fail(self, folder: RunFolder, begun: Manifest, error: BaseException) -> None:
