@@ -15,7 +15,7 @@ from restrike.engine.kernels import measuring
 from restrike.engine.kernels.contract import Kernel
 from restrike.engine.kernels.ops import guided_euler, modulate
 from restrike.engine.kernels.registry import Cell, OpSpec, Registry
-from restrike.engine.kernels.selection import Op, target_on
+from restrike.engine.kernels.selection import Op, _shape_class, target_on
 from restrike.engine.kernels.target import Target
 from restrike.engine.kernels.workspace import BoundWorkspace
 from restrike.errors import Unknown
@@ -138,9 +138,17 @@ def test_a_choice_is_made_once_for_each_class_of_shapes() -> None:
     for rows in (4, 5, 6, 7):
         made(torch.zeros(rows, 8))
     assert len(made.verdicts) == 1
-    for values in (torch.zeros(4, 16), torch.zeros(40, 8), torch.zeros(4, 8, dtype=torch.float64)):
+    for values in (torch.zeros(2, 16), torch.zeros(40, 8), torch.zeros(4, 8, dtype=torch.float64)):
         made(values)
     assert len(made.verdicts) == 4
+    made.choose(torch.zeros(4, 8))  # another thread had asked for it as well
+    assert len(made.verdicts) == 4
+    assert _shape_class(torch.zeros(4, 8)) != _shape_class(torch.zeros(4, 8, device="meta"))
+
+
+def test_a_gpu_that_is_not_nvidias_is_of_a_kind_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert target_on(torch.device("cuda")) == Target(kind="other")
 
 
 @pytest.mark.parametrize(("seconds", "pairs"), [(0.0001, 15), (0.003, 4), (60.0, 3)])
@@ -250,3 +258,18 @@ def test_an_exported_graph_holds_the_reference_alone() -> None:
     exported = torch.export.export(Modulated(), arguments)
     names = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
     assert names == ["aten.layer_norm.default", "aten.add.Tensor", "aten.addcmul.default"]
+
+
+def test_what_was_chosen_before_is_not_exported() -> None:
+    made, values = op(("quick", "exact")), torch.zeros(4)
+    assert chosen(made) == "quick"
+
+    class Added(torch.nn.Module):
+        """One op."""
+
+        def forward(self, given: Tensor) -> Tensor:
+            return made(given)
+
+    ran.clear()
+    torch.export.export(Added(), (values,), strict=False)
+    assert set(ran) == {"reference"}
