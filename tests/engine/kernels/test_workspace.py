@@ -78,3 +78,14 @@ def test_the_binding_ends_with_the_block_and_stays_in_its_thread() -> None:
     scratch("summing", 16, CPU)
     assert workspace.size_bytes == 0
     assert elsewhere[0].untyped_storage().nbytes() == 16
+
+
+def test_what_was_recorded_leaves_the_workspace_open() -> None:
+    """A graph is warmed once more before it is recorded anew."""
+    workspace = BoundWorkspace()
+    with workspace.warming():
+        scratch("op", 8, CPU)
+    with workspace.recording():
+        scratch("op", 8, CPU)
+    with workspace.warming():
+        assert len(scratch("op", 16, CPU)) == 16
