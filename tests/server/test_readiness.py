@@ -90,7 +90,7 @@ def test_a_proof_that_fails_keeps_it_from_being_ready(folder: Path) -> None:
         assert (code, why) == (503, f"the first request did not pass: {ILL}")
         out, err = server.stop()
     assert out == ""
-    assert err.startswith(f"not ready: {why}\n")
+    assert f"not ready: {why}\n" in err
 
 
 def test_a_worker_that_cannot_load_is_named_and_once_it_can_the_server_is_ready(folder: Path) -> None:
@@ -109,4 +109,4 @@ def test_a_worker_that_cannot_load_is_named_and_once_it_can_the_server_is_ready(
         until(lambda: server.ready()[0] == 200)
         out, err = server.stop()
     assert out == f"listening on {server.url}\n"
-    assert err.startswith(f"not ready: {why}\n")
+    assert f"not ready: {why}\n" in err

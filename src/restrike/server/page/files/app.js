@@ -19,17 +19,19 @@ function device(worker) {
   const share = worker.memory_bytes ? Math.min(1, worker.rss_bytes / worker.memory_bytes) : 0;
   const fill = made("i");
   fill.style.width = `${100 * share}%`;
-  const held = worker.resident.length ? `${worker.resident.length} models loaded` : "no model loaded";
+  const count = worker.resident.length;
+  const held = count ? `${count} ${count === 1 ? "model" : "models"} loaded` : "no model loaded";
   const armed = worker.armed.length ? `, ${worker.armed.length} with graphs` : "";
-  return made("div", { class: "device", title: worker.id },
-    made("b", {}, worker.device, made("small", {}, worker.job ?? worker.state)),
+  return made("div", { class: "device", title: worker.job ?? worker.id },
+    made("b", {}, worker.device, made("small", {}, worker.state)),
     made("div", { class: "bar" }, fill),
     made("small", {}, `${gigabytes(worker.rss_bytes)} of ${gigabytes(worker.memory_bytes)}, ${held}${armed}`));
 }
 
 async function switches() {
   const found = await get("/api/switches");
-  by("pause").textContent = found.paused ? "Resume queue" : "Pause queue";
+  by("pause").textContent = found.paused ? "Resume" : "Pause";
+  by("pause").title = found.paused ? "Let waiting jobs begin" : "Let no waiting job begin";
   by("pause").onclick = () => told(async () => {
     await ask("PUT", "/api/switches", { paused: !found.paused });
     await switches();
@@ -96,13 +98,22 @@ by("make").onsubmit = submit;
 by("workspace").onchange = () => { jobs.load(workspace()); gallery.load(workspace()); };
 gallery.listen();
 let later = 0;
+let made_more = false;
+
+function refresh() {
+  devices();
+  if (made_more) gallery.load(workspace());
+  made_more = false;
+}
+
 told(async () => {
   await all();
   follow(async (event) => {
-    if (await jobs.happened(event)) {
-      clearTimeout(later);
-      later = setTimeout(() => { gallery.load(workspace()); devices(); }, 300);
-    }
+    const state = await jobs.happened(event);
+    if (!state) return;
+    made_more ||= jobs.is_final(state);
+    clearTimeout(later);
+    later = setTimeout(refresh, 300);
   }, all);
   setInterval(devices, 5000);
 });

@@ -37,7 +37,8 @@ function turn(page) {
 function media(file, large) {
   if (file.media_type.startsWith("image/")) return made("img", { src: file.url, alt: file.file, loading: "lazy" });
   if (file.media_type.startsWith("audio/")) return made("audio", { src: file.url, controls: "" });
-  const video = made("video", { src: file.url, loop: "", preload: "metadata", controls: large ? "" : null });
+  // A moment after the beginning, so that the first frame is shown before it plays.
+  const video = made("video", { src: `${file.url}#t=0.001`, loop: "", preload: "metadata", playsinline: "", controls: large ? "" : null });
   video.muted = true;
   video.onmouseenter = () => video.play();
   if (large) video.autoplay = true;
@@ -45,7 +46,7 @@ function media(file, large) {
 }
 
 function tile(file) {
-  const caption = made("figcaption", {}, file.run, made("span", { class: "faint" }, `  ${file.file}`));
+  const caption = made("figcaption", {}, file.run, made("span", { class: "faint" }, file.file));
   return made("figure", { tabindex: "0", onclick: () => show(file), onkeydown: (key) => key.key === "Enter" && show(file) },
     media(file, false), caption);
 }
@@ -65,7 +66,7 @@ async function show(file) {
   const facts = made_of
     ? { card: made_of.card, seed: made_of.seed, item: made_of.item, ...made_of.arguments, weights: made_of.weights, ...made_of.versions }
     : { step: file.label, seed: file.seed };
-  const rows = { why, ...facts, "size": `${file.size_bytes} bytes`, sha256: file.sha256 };
+  const rows = { prompt: facts.prompt, ...facts, why, size: `${file.size_bytes} bytes`, sha256: file.sha256 };
   by("shown-facts").replaceChildren(...Object.entries(rows).filter(said).flatMap(([name, value]) => [
     made("dt", {}, name), made("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)),
   ]));

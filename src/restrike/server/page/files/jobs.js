@@ -20,14 +20,17 @@ export async function load(name) {
   draw();
 }
 
+export const is_final = (state) => FINAL.includes(state);
+
+// Takes note of an event; the state that a job has moved to, or null.
 export async function happened(event) {
   const job = jobs.get(event.job);
   if (event.kind === "state" || !job) {
     const found = await get(`/api/jobs/${event.job}`);
-    if (found.workspace !== workspace) return false;
+    if (found.workspace !== workspace) return null;
     jobs.set(event.job, { ...job, ...found });
     draw();
-    return FINAL.includes(found.state);
+    return found.state;
   }
   if (event.kind === "progress") progressed(job, event.data);
   if (event.kind === "preview") job.preview = `/api/jobs/${job.id}/previews/${event.data.file.split("/").pop()}`;
@@ -35,7 +38,7 @@ export async function happened(event) {
   if (event.kind === "stall") job.note = `silent for ${event.data.silent_s} s`;
   if (event.kind === "cancelling") job.note = "stopping at its next step";
   if (job.state === "running") update(job);
-  return false;
+  return null;
 }
 
 // A handler of an endpoint tells a fraction and what it does; a generation counts its steps.
@@ -68,7 +71,7 @@ function update(job) {
   }
   if (job.preview && card.look.getAttribute("src") !== job.preview) card.look.src = job.preview;
   card.step.textContent = job.note ?? job.step ?? job.why;
-  card.done.textContent = job.total ? `${job.done}${job.unit}` : "loading";
+  card.done.textContent = `${job.total ? `${job.done}${job.unit}` : "loading"} on ${job.device}`;
   card.fill.style.width = `${job.total ? (100 * job.done) / job.total : 0}%`;
 }
 
@@ -82,7 +85,7 @@ function new_card(job) {
   parts.look.onerror = () => parts.look.removeAttribute("src");
   const stop = made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/cancel`) }, "Cancel");
   const what = made("div", { class: "what" },
-    made("span", { title: job.id }, `${job.title} on ${job.device}`), parts.step,
+    made("span", { title: `${job.title}\n${job.id}\n${job.why}` }, job.title), parts.step,
     made("div", { class: "bar" }, parts.fill), parts.done, stop);
   return { ...parts, root: made("div", { class: "job" }, parts.look, what) };
 }
@@ -100,7 +103,7 @@ function row_ended(job) {
   const took = job.started && job.ended ? `${(job.ended - job.started).toFixed(1)} s` : "";
   const reused = job.record?.reused?.length ? `${job.record.reused.length} reused` : "";
   const told = job.failure?.reason ?? [reused, took].filter(Boolean).join(", ");
-  return made("li", {},
+  return made("li", { class: job.state },
     made("span", { class: `state ${job.state}` }, job.state),
     made("span", { class: "label", title: `${job.id}\n${told}` }, job.title, made("span", { class: "faint" }, `  ${told}`)),
     made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/rerun`) }, "Again"));
