@@ -160,9 +160,7 @@ def _work(options: Options, client: Client) -> Work | Call:
 
 def _call(options: Options, endpoint: str) -> Call:
     if options.prompt:
-        raise Refused(
-            f"'{' '.join(options.prompt)}' stands beside --endpoint, which takes a --payload"
-        )
+        raise Refused(f"'{' '.join(options.prompt)}' stands beside --endpoint, which takes a --payload")
     _refuse(options, (*_OF_PROMPTS, "kind"), "is for a prompt; an endpoint takes a --payload")
     _refuse(options, _OF_WORKFLOWS, "is for a workflow, not for an endpoint")
     _refuse(options, _PLANNED, "is for what can be planned, and an endpoint cannot")

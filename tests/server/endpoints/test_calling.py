@@ -73,7 +73,8 @@ def test_pixels_of_its_own_tell_where_they_come_from(client: Client, tmp_path: P
     made = provenance_of(path)
     assert made is not None
     assert (made.card, made.seed) == ("endpoint Studio", 3)
-    assert made.arguments["payload"]["steps"] == 9
+    assert made.arguments["handler"] == "repaint"
+    assert made.arguments["payload"] == {"prompt": "a seven", "steps": 9, "name": "digit.png"}
 
 
 def test_a_card_is_called_like_any_endpoint(client: Client) -> None:
