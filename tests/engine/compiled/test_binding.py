@@ -5,14 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from restrike.engine.compiled.call import Run
 from restrike.engine.compiled.request import RequestCompiled, forward_for, marked
 from restrike.engine.compiled.table import CompiledCalls
+from restrike.engine.reasons import REASONS_KEPT
 from restrike.loops.contract import Tensors
 
 from .toys import SIZE, Code, Toy, call_of, plan_of, table_with
@@ -79,11 +82,11 @@ def pre_hooked(module: Toy) -> None:
 
 
 def hooked(module: Toy) -> None:
-    module.layer.register_forward_hook(lambda part, given, answer: answer + 1)
+    module.layer.register_forward_hook(lambda part, given, answer: torch.add(answer, 1))
 
 
 def replaced(module: Toy) -> None:
-    own = module.layer.forward
+    own: Any = module.layer.forward
     module.layer.forward = lambda given: own(given) + 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -143,3 +146,39 @@ def test_fewer_rows_than_were_compiled_for_are_not_answered_for() -> None:
         "axis 0 of 'latent' is 1, compiled for 2 to 3": 1
     }
     assert not code.given
+
+
+def test_an_order_against_one_component_leaves_the_others_armed() -> None:
+    module, code = Toy(), Code()
+    table = table_with(module, call_of(code), call_of(Code(), key="other", component="second"))
+    table.disarm("second", "an order")
+    assert told_of(table, module) == {}
+    assert [call.component for call in table.armed] == ["toy"]
+
+
+def test_no_more_reasons_are_told_than_are_counted_by_name() -> None:
+    table = CompiledCalls(card="toy", mode="auto")
+    told = [table.tell_once(f"axis 0 is {size}") for size in range(REASONS_KEPT + 1)]
+    assert told == [True] * REASONS_KEPT + [False]
+    assert not table.tell_once("axis 0 is 0")
+
+
+class Watching(TorchDispatchMode):
+    """Notes the operations that run within."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_is_bound_is_one_operation_to_whoever_watches() -> None:
+    module, call = Toy(), call_of(Code())
+    table, inputs = table_with(module, call), dict(plan_of().inputs)
+    with Watching() as watched:
+        table.bind(call, module).run(inputs)
+    assert watched.seen[-1:] == ["restrike.compiled_call.default"]
+    assert not [name for name in watched.seen if "mm" in name or "matmul" in name]
