@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from restrike.cards.request import Request
 from restrike.cli.job import Job, prepare
 from restrike.cli.options import Options
-from restrike.cli.screen import LiveScreen, PlainScreen, can_preview, screen_for
+from restrike.cli.screen import LiveScreen, PlainScreen, StepsDone, TimeLeft, can_preview, screen_for
 from restrike.engine.engine import Engine
 from restrike.engine.events import Noticed
 from restrike.engine.requests import StreamOptions
@@ -64,6 +65,15 @@ def test_without_a_picture_there_is_a_bar_alone(job: Job, engine: Engine) -> Non
     text = shown(job, engine, terminal(), shows_picture=False)
     assert "▀" not in text
     assert "4/4" in text
+
+
+def test_steps_are_counted_once_their_number_is_known() -> None:
+    progress = Progress(StepsDone(), TimeLeft())
+    progress.add_task("starting", total=None)
+    (task,) = progress.tasks
+    assert [str(column.render(task)) for column in (StepsDone(), TimeLeft())] == ["", ""]
+    progress.update(task.id, total=24, completed=6)
+    assert str(StepsDone().render(task)).split() == ["6/24"]
 
 
 def test_previews_come_at_most_eight_times_a_picture(job: Job) -> None:

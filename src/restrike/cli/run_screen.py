@@ -6,16 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
+from restrike.cli.screen import StepsDone, TimeLeft
 from restrike.engine.events import Event, Noticed, Started, StepFinished
 from restrike.workflow.runner import Audited, RunEvent, StepBegan, StepEnded
 from restrike.workflow.runs import StepRecord
@@ -91,8 +85,8 @@ def run_screen() -> Iterator[RunScreen]:
         SpinnerColumn(style="cyan"),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=32, complete_style="cyan", finished_style="cyan"),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+        StepsDone(),
+        TimeLeft(compact=True),
         console=console,
         transient=True,
         redirect_stdout=False,

@@ -111,6 +111,13 @@ class PlainScreen:
         yield
 
 
+class StepsDone(MofNCompleteColumn):
+    """'6/24', and nothing while it is not known how many there will be."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
+
+
 class TimeLeft(TimeRemainingColumn):
     """'00:12 left', and nothing while it is not known."""
 
@@ -129,7 +136,7 @@ class LiveScreen:
             SpinnerColumn(style="cyan"),
             TextColumn("{task.description}"),
             BarColumn(bar_width=32, complete_style="cyan", finished_style="cyan"),
-            MofNCompleteColumn(),
+            StepsDone(),
             TimeLeft(compact=True),
             console=console,
         )

@@ -26,9 +26,8 @@ def _folder(path: Path | None) -> Path | None:
     if path is not None and not path.is_dir():
         with suppress(Unknown):
             kind = container_for(path).suffixes[0].removeprefix(".")
-            raise Refused(
-                f"-o {path}: a job's files go into a folder, as in -o here; submit --kind {kind} says the kind"
-            )
+            said = f"as in -o here; submit --kind {kind} says the kind"
+            raise Refused(f"-o {path}: a job's files go into a folder, {said}")
     return path
 
 
