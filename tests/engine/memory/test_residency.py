@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -156,6 +158,53 @@ def test_a_set_comes_whole_or_not_at_all() -> None:
     assert room.names == {"here"}
     assert room.residency.budget.resident.n_bytes == SIZE_BYTES
     assert room.moved == [("a", "its set did not come whole")]
+
+
+def test_a_set_for_which_there_is_no_room_at_once_does_not_come_one_by_one() -> None:
+    room = Room(1)
+    a, b = map(room.part, "ab")
+    with pytest.raises(Shortfall):
+        room.residency.bring([a, b])
+    assert room.names == set()
+
+
+def test_what_is_kept_stays_for_the_turn_if_it_is_there() -> None:
+    room = Room(1)
+    a, b = map(room.part, "ab")
+    room.residency.use(a)
+    with room.residency.turn:
+        room.residency.keep([a, b])
+        assert room.residency.turn.pinned == {a}
+        with pytest.raises(Shortfall):
+            room.residency.use(b)
+    room.residency.use(b)
+    assert room.names == {"b"}
+
+
+def test_what_is_measured_begins_with_what_is_pinned_and_leaves_loads_aside() -> None:
+    room = Room(3)
+    a, b, c = map(room.part, "abc")
+    loads_aside: list[dict[str, int]] = []
+
+    @contextmanager
+    def aside() -> Iterator[None]:
+        before = dict(room.loads)
+        yield
+        loads_aside.append({n: k for n, k in room.loads.items() if k != before.get(n)})
+
+    with room.residency.turn:
+        room.residency.use(a)
+        usage = room.residency.measure(aside)
+        assert (usage.parts, usage.most_bytes) == ({a}, SIZE_BYTES)
+        room.residency.use(b)
+        room.residency.use(b)
+        assert (usage.parts, usage.most_bytes) == ({a, b}, 2 * SIZE_BYTES)
+        assert loads_aside == [{"b": 1}]
+        after = room.residency.watch()
+        room.residency.use(c)
+        assert usage.parts == {a, b}
+        assert after.parts == {a, b, c}
+    assert loads_aside == [{"b": 1}]
 
 
 def test_a_component_that_is_larger_than_its_files_say_makes_room_or_goes() -> None:
