@@ -16,8 +16,15 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+import anyio
 import pytest
 
+from restrike.server.database.connect import Database, sqlite_url
+from restrike.server.jobs.queue import Queue
+from restrike.server.jobs.switches import Switches
+from restrike.server.readiness import Readiness
+from restrike.server.workers import WorkerRow, Workers
+from restrike.store.owner import Owner
 from serving import STOP_S, until
 
 AILING = Path(__file__).with_name("ailing.py")
@@ -110,3 +117,19 @@ def test_a_worker_that_cannot_load_is_named_and_once_it_can_the_server_is_ready(
         out, err = server.stop()
     assert out == f"listening on {server.url}\n"
     assert f"not ready: {why}\n" in err
+
+
+def test_a_server_without_any_worker_is_ready_no_more(tmp_path: Path) -> None:
+    database = Database(sqlite_url(tmp_path / "x.sqlite"))
+    database.migrate()
+    switches, workers = Switches(database), Workers(database)
+    switches.set_paused(True)  # so that nothing has to be proved
+    readiness = Readiness(Queue(database), switches, workers, tuple)
+    anyio.run(readiness.prove)
+    assert readiness.why() == "no worker is there to take jobs"
+    owner = str(Owner.here())
+    workers.register(WorkerRow(id="w", device="cpu:0", owner=owner, server=owner, memory_bytes=1))
+    assert readiness.why() is None
+    workers.leave("w")
+    assert readiness.why() is not None
+    database.close()

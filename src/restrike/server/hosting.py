@@ -28,6 +28,7 @@ from restrike.server.readiness import Readiness
 from restrike.server.security.access import Access
 from restrike.server.security.limits import Limits
 from restrike.server.service import Planning, Service
+from restrike.server.workers import Workers
 
 PORT = 8420
 _TIDY_S = 600.0
@@ -79,7 +80,7 @@ def host(chosen: Hosting) -> FastAPI:
     def seats() -> tuple[Seat, ...]:
         return tuple(seat for pool in pools for seat in pool.seats())
 
-    readiness = Readiness(Queue(database), Switches(database), seats)
+    readiness = Readiness(Queue(database), Switches(database), Workers(database), seats)
 
     service = Service(
         place=place,

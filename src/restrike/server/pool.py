@@ -226,6 +226,10 @@ class Pool:
             self._clean()
             if self._recovery.recover():
                 self.look()
+            # Not before all devices have their workers: the largest may be the last to come.
+            are_here = all(seat.child and seat.child.name in rows for seat in self._seats)
+            if are_here and self._recovery.refuse_unfit():
+                self._happened()
 
     def _start(self, seat: _Seat) -> None:
         if self._ending.is_set() or time.monotonic() < seat.start_at_s:

@@ -13,6 +13,7 @@ from restrike.server.jobs.model import Job, JobKind, JobState, Submission
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
 from restrike.server.pool import Seat
+from restrike.server.workers import Workers
 
 WORKSPACE = "_ready"
 """Where the proof is made, apart from all that is anyone's."""
@@ -20,6 +21,7 @@ _STEP = {"generate": "digits", "arguments": {"prompt": "zero", "steps": 1}, "see
 # Nothing is reused: what an earlier start computed says nothing of the device as it is now.
 _PROOF = {"definition": {"name": "readiness", "steps": {"proof": _STEP}}, "reuse": False}
 _UNPROVED = "no request has passed through a worker yet"
+_NOBODY = "no worker is there to take jobs"
 _PRIORITY = 1000
 _LOOK_S, _AGAIN_S = 0.1, 1.0
 
@@ -30,15 +32,26 @@ class Readiness:
     `seats` are the devices of its workers as they stand, to tell why nothing passes.
     """
 
-    def __init__(self, queue: Queue, switches: Switches, seats: Callable[[], Sequence[Seat]]) -> None:
-        self._queue, self._switches, self._seats = queue, switches, seats
+    def __init__(
+        self, queue: Queue, switches: Switches, workers: Workers, seats: Callable[[], Sequence[Seat]]
+    ) -> None:
+        self._queue, self._switches, self._workers, self._seats = queue, switches, workers, seats
         self._why: str | None = _UNPROVED
 
     def why(self) -> str | None:
-        """Why it is not ready; None when it is."""
+        """Why it is not ready; None when it is. Once it was, it is while any worker is there to take jobs."""
+        if self._why is None:
+            return self._why_since()
         if self._why != _UNPROVED:
             return self._why
         return "; ".join((_UNPROVED, *_deaths(self._seats())))
+
+    def _why_since(self) -> str | None:
+        try:
+            is_there = bool(self._workers.live())
+        except RestrikeError as error:
+            return error.message
+        return None if is_there else "; ".join((_NOBODY, *_deaths(self._seats())))
 
     async def prove(self) -> None:
         """Return when it is ready, or is known not to become so."""

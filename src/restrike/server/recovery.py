@@ -13,10 +13,12 @@ from contextlib import suppress
 from restrike.server.jobs.history import History
 from restrike.server.jobs.model import Job, JobState
 from restrike.server.jobs.queue import Queue
-from restrike.server.workers import WorkerRow, Workers
+from restrike.server.workers import WorkerRow, Workers, no_room
 from restrike.store.owner import Owner
 
 SILENT_S = 120.0
+STALLED_S = 120.0
+"""How long a job may wait that no worker has room for: others may be about to come."""
 _RUNNING_LIMIT = 10_000
 
 
@@ -56,6 +58,19 @@ class Recovery:
                 again = self._jobs.orphaned(job.id, job.attempt, reason, killed=False)
                 back += [] if again is None else [again]
         return tuple(back)
+
+    def refuse_unfit(self) -> int:
+        """End jobs for which there has been no room on any worker for long; returns how many these were.
+
+        Every worker that is known counts, also one of another server that was not heard lately.
+        """
+        workers = self._workers.all()
+        if not workers:
+            return 0
+        room_bytes = max(worker.memory_bytes for worker in workers)
+        return self._jobs.refuse_unfit(
+            room_bytes, lambda job: no_room(workers, job.need_bytes) or "", waited_s=STALLED_S
+        )
 
     def _is_gone(self, row: WorkerRow) -> bool:
         """Whether a worker has no server; one that is still there is ended first."""

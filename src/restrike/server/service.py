@@ -15,6 +15,7 @@ from restrike.server.database.connect import Database
 from restrike.server.endpoints.catalogue import Catalogue
 from restrike.server.jobs.clearing import Clearing
 from restrike.server.jobs.history import History
+from restrike.server.jobs.measured import Measured
 from restrike.server.jobs.queue import Queue
 from restrike.server.jobs.switches import Switches
 from restrike.server.place import Place
@@ -72,6 +73,11 @@ class Service:
     def switches(self) -> Switches:
         """Pausing and draining."""
         return Switches(self.database)
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What jobs that ended took."""
+        return Measured(self.database)
 
     @cached_property
     def clearing(self) -> Clearing:

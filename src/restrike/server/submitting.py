@@ -20,7 +20,10 @@ from restrike.server.generation import STEP
 from restrike.server.jobs.model import Job, JobKind, Submission
 from restrike.server.jobs.rows import text_of
 from restrike.server.place import DEFAULT_WORKSPACE
+from restrike.server.projection import memory_notice
+from restrike.server.routing import likeness
 from restrike.server.service import Service
+from restrike.server.workers import no_room
 from restrike.workflow.agreement import PlanChanged
 from restrike.workflow.findings import InvalidWorkflow
 from restrike.workflow.graph import Graph
@@ -81,8 +84,11 @@ def _of_generation(finding: Finding) -> Finding:
 
 
 def plan_of(service: Service, work: Work) -> Plan:
-    """What would run; raises as `graph_of`."""
-    return _planned(service, work, graph_of(service, work))
+    """What would run, with a notice where main memory may run short; raises as `graph_of`."""
+    graph = graph_of(service, work)
+    found = _planned(service, work, graph)
+    notice = memory_notice(service, likeness(work.kind, graph.name, _needs_of(graph).weights, work.body))
+    return found if notice is None else replace(found, notices=(*found.notices, notice))
 
 
 def submit(service: Service, work: Work, terms: Terms | None = None) -> Job:
@@ -139,6 +145,9 @@ def _accepted(
             label=label,
         )
     )
+    notice = memory_notice(service, likeness(work.kind, label, needs.weights, body))
+    if notice is not None:
+        service.queue.tell(accepted.id, "notice", {"step": label, "message": notice})
     service.waking()
     return accepted
 
@@ -260,14 +269,10 @@ def _check_fits(service: Service, needs: _Needs) -> None:
     workers = service.workers.live()
     if not workers or not needs.largest_bytes:
         return
-    roomy = [worker for worker in workers if needs.largest_bytes <= worker.memory_bytes]
-    if not roomy:
-        largest = max(workers, key=lambda worker: worker.memory_bytes)
-        raise Refused(
-            f"its weights have {needs.largest_bytes} bytes; the largest device, {largest.device}, "
-            f"has {largest.memory_bytes}"
-        )
-    through = [worker.host_bytes for worker in roomy]
+    refusal = no_room(workers, needs.largest_bytes)
+    if refusal is not None:
+        raise Refused(refusal)
+    through = [worker.host_bytes for worker in workers if needs.largest_bytes <= worker.memory_bytes]
     most = max((host_bytes for host_bytes in through if host_bytes is not None), default=0)
     if None not in through and needs.read_bytes > most:
         raise Refused(

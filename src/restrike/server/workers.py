@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -119,6 +119,17 @@ class Workers:
         """Those that were heard lately."""
         since = self._clock() - LIVE_S
         return tuple(worker for worker in self.all() if worker.heartbeat >= since)
+
+
+def no_room(workers: Sequence[WorkerRow], need_bytes: int) -> str | None:
+    """Why weights of so many bytes fit on none of these workers; None when they do, or nobody is there."""
+    largest = max(workers, key=lambda each: each.memory_bytes, default=None)
+    if largest is None or need_bytes <= largest.memory_bytes:
+        return None
+    return (
+        f"its weights have {need_bytes} bytes; the largest device, {largest.device}, "
+        f"has {largest.memory_bytes}"
+    )
 
 
 def _facts(worker: WorkerRow) -> str:

@@ -151,6 +151,26 @@ def test_what_fits_no_device_is_refused_naming_the_largest(client: TestClient, s
     submit(client, generation=SEVEN)
 
 
+def test_a_waiting_job_says_what_it_waits_for(client: TestClient, service: Service) -> None:
+    def why() -> str:
+        return client.get(f"/api/jobs/{job}").json()["why"]
+
+    before, job = (submit(client, generation={**SEVEN, "seed": seed})["id"] for seed in (1, 2))
+    assert "no worker" in why()
+    row = WorkerRow(
+        id="w", device="cpu:0", owner=str(Owner.here()), server=str(Owner.here()), memory_bytes=1000
+    )
+    service.workers.register(row)
+    assert "the largest device, cpu:0, has 1000" in why()
+    service.workers.leave("w")
+    service.workers.register(replace(row, memory_bytes=1 << 40))
+    assert why() == "1 ahead of it in the queue"
+    client.delete(f"/api/jobs/{before}")
+    assert why() == "the next worker that is free takes it"
+    client.put("/api/switches", json={"paused": True})
+    assert "paused" in why()
+
+
 def test_what_main_memory_cannot_pass_on_to_a_device_is_refused(client: TestClient, service: Service) -> None:
     here = str(Owner.here())
     row = WorkerRow(id="w", device="cuda:0", owner=here, server=here, memory_bytes=1 << 40, host_bytes=1000)

@@ -27,6 +27,25 @@ def _claimed(queue: Queue, name: str = "one") -> Job:
     return job
 
 
+class TestRoom:
+    def test_what_fits_nowhere_for_long_ends_as_refused(self, database: Database) -> None:
+        now = 1000.0
+        queue = Queue(database, clock=lambda: now)
+        big, small = queue.submit(asked(need_bytes=99)), queue.submit(asked("an eight", need_bytes=5))
+        assert queue.refuse_unfit(10, lambda job: f"{job.need_bytes} of 10", waited_s=60.0) == 0
+        now = 1060.0
+        # Control: with room for it, it goes on waiting.
+        assert queue.refuse_unfit(99, lambda job: "", waited_s=60.0) == 0
+        assert queue.refuse_unfit(10, lambda job: f"{job.need_bytes} of 10", waited_s=60.0) == 1
+        ended = queue.job(big.id)
+        assert ended.state is JobState.FAILED
+        assert ended.failure is not None
+        assert (ended.failure.kind, ended.failure.reason) == ("Refused", "99 of 10")
+        assert queue.job(small.id).state is JobState.QUEUED
+        told = History(database).events(job=big.id)[-1]
+        assert (told.data["state"], told.data["class"]) == ("failed", "Refused")
+
+
 class TestSubmitting:
     def test_a_job_is_kept_before_its_id_is_told(self, database: Database) -> None:
         job = Queue(database).submit(asked())

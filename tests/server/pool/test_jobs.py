@@ -23,6 +23,7 @@ def test_a_generation_becomes_a_run_with_events_and_a_record(pair: House) -> Non
     assert made["seed"] == 1
     assert made["weights"]
     assert job.record["computed"] == ["picture"]
+    assert job.record["rss_bytes"] > 100 << 20  # torch alone is more
     assert job.device in ("cpu:0", "cpu:1")
     (step,) = pair.manifest(job).steps
     data = (pair.place.workspace("default") / str(job.run) / step.files[0].file).read_bytes()

@@ -14,6 +14,7 @@ from restrike.server.api.serving import served
 from restrike.server.jobs.model import Job, JobState
 from restrike.server.problems import Rejected
 from restrike.server.service import Service
+from restrike.server.standing import why_waiting
 from restrike.server.streaming import EventStream, Follow, event_view
 from restrike.server.submitting import Terms, again, submit
 from restrike.server.views import files_of, job_view
@@ -57,8 +58,12 @@ def list_jobs(
 
 @router.get("/jobs/{job}", summary="Look at one job")
 def read_job(job: str, service: TheService) -> Any:
-    """Its state, why it went where it went, its place in the queue, its record and its files."""
-    return detail(service, service.queue.job(job))
+    """Its state, why it went where it went or still waits, its place, its record and its files."""
+    found = service.queue.job(job)
+    view = detail(service, found)
+    if found.state is JobState.QUEUED:
+        view["why"] = why_waiting(service, found, view["position"])
+    return view
 
 
 @router.get("/jobs/{job}/body", summary="What was accepted")

@@ -251,6 +251,29 @@ class Queue:
         else:
             self._move(connection, job, JobState.QUEUED, {"kills": kills, "worker": None}, told)
 
+    def refuse_unfit(self, room_bytes: int, reason: Callable[[Job], str], *, waited_s: float) -> int:
+        """End as refused what has waited for so long and reads more weights than any worker has room for.
+
+        Returns how many these were.
+        """
+        unfit = select(jobs).where(
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.need_bytes > room_bytes,
+            jobs.c.created <= self._clock() - waited_s,
+        )
+        # There is hardly ever one, and a writer keeps all others waiting.
+        with self._database.read() as connection:
+            if connection.execute(unfit.limit(1)).first() is None:
+                return 0
+        with self._database.write() as connection:
+            found = [job_of(row) for row in connection.execute(unfit)]
+            for job in found:
+                remedy = "start the server with a larger device, then rerun the job"
+                failure = Failure(kind="Refused", reason=reason(job), remedy=remedy)
+                changes = {"ended": self._clock(), "failure": failure_text(failure)}
+                self._move(connection, job, JobState.FAILED, changes, _told(failure))
+            return len(found)
+
     def rerun(self, name: str, *, seed: int | None = None) -> Job:
         """Submit the body of an ended job once more, with its seed or a new one. Raises NotFound."""
         job = self.job(name)

@@ -97,6 +97,7 @@ class Attendance:
         if attempt.is_stopped:
             return
         job = attempt.job
+        attempt.watching.note_memory()
         if self._orders.stopping.is_set() or self._jobs.cancel_requested(job.id, job.attempt):
             attempt.stop()
         self._note_silence(attempt.watching.telling, attempt.watching.step)

@@ -9,6 +9,7 @@ from typing import Any
 from restrike.endpoints.context import Progressed
 from restrike.engine.events import Event, Noticed, PreviewReady, Started, StepFinished, Succeeded
 from restrike.errors import printable, typed
+from restrike.server.worker.memory import rss_bytes
 from restrike.server.worker.previews import Previews
 from restrike.server.worker.telling import Telling, Told
 from restrike.workflow.runner import RunBegan, RunEvent, StepBegan, StepEnded
@@ -28,6 +29,8 @@ class Watching:
     step: str | None = None
     """The step that runs."""
     longest_step_s: float = 0.0
+    most_rss_bytes: int = 0
+    """Of this process, while the attempt ran."""
     _made: dict[str, Any] = field(default_factory=dict, init=False)
 
     def run(self, event: RunEvent) -> None:
@@ -95,12 +98,18 @@ class Watching:
         except OSError as error:
             return "notice", {"step": step, "message": f"no preview: {typed(error).message}"}
 
+    def note_memory(self) -> None:
+        """Look at what the process takes of main memory; called now and then."""
+        self.most_rss_bytes = max(self.most_rss_bytes, rss_bytes())
+
     def record(self, manifest: Manifest | None) -> Mapping[str, Any]:
         """What the job's record gains: times, what was reused, and what computed the rest."""
         if manifest is None:
             return {}
+        self.note_memory()
         return {
             "seed": manifest.seed,
+            "rss_bytes": self.most_rss_bytes,
             "seconds": {step.action: step.seconds for step in manifest.steps},
             "reused": [step.action for step in manifest.steps if step.status == "reused"],
             "computed": [step.action for step in manifest.steps if step.status == "computed"],
