@@ -52,6 +52,27 @@ def test_what_takes_long_to_load_stays_and_yields_in_time() -> None:
     assert "dear" not in room.names
 
 
+def test_of_what_takes_as_long_the_larger_goes() -> None:
+    room = Room(3)
+    small, other = room.part("small"), room.part("other")
+    big = room.part("big", load=lambda: nn.ModuleList([layer(1), layer(2)]), expected_bytes=2 * SIZE_BYTES)
+    for part in (small, big, other):
+        room.residency.use(part)
+    assert room.names == {"small", "other"}
+
+
+def test_room_is_made_before_a_component_comes() -> None:
+    room, there = Room(1), list[set[str]]()
+
+    def load() -> nn.Module:
+        there.append(room.names)
+        return layer()
+
+    room.residency.use(room.part("a"))
+    room.residency.use(room.part("b", load=load))
+    assert there == [set()]
+
+
 def test_nothing_goes_while_there_is_room() -> None:
     room = Room(3)
     for part in [room.part(name) for name in "abc"] * 3:
@@ -387,6 +408,11 @@ class TestSleep:
             room.residency.sleep([a, b])
         assert not a.asleep
         let_go()
+        with room.residency.turn:
+            room.residency.use(b)
+            with pytest.raises(Refused, match="component 'b' of card 'card' is in use"):
+                room.residency.sleep([a, b])
+        assert not a.asleep
         room.residency.sleep([a, b])
         assert a.asleep
 
