@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from restrike.mint import landing
+from restrike.mint import graph, landing
 from restrike.mint.events import EntryFailed
 from restrike.mint.recipe import Job
 
@@ -46,6 +47,40 @@ def test_a_range_that_compiling_narrowed_is_found_before_anything_is_sealed(
     found = failed(bench, monkeypatch, compiler, "ranged")
     assert (found.kind, found.phase) == ("NarrowedRange", "compile")
     assert "is declared 2 to 6, the graph holds for only 2 to 4" in found.message
+
+
+def test_a_range_that_tracing_narrowed_is_found_before_anything_is_compiled(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = graph.torch.export.export
+
+    def narrowing(*given: Any, **options: Any) -> Any:
+        program = export(*given, **options)
+        latent = next(node for node in program.graph.nodes if node.name == "tensors_0")
+        program.range_constraints[latent.meta["val"].shape[0].node.expr] = ValueRanges(2, 4)
+        return program
+
+    monkeypatch.setattr(graph.torch.export, "export", narrowing)
+    found = failed(bench, monkeypatch, lambda *given: pytest.fail("it was compiled"), "ranged")
+    assert (found.kind, found.phase) == ("NarrowedRange", "trace_graph")
+
+
+def test_what_is_traced_has_no_value_of_the_weights(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, seen = landing.trace, list[str]()
+
+    def watched(component: nn.Module, *given: Any) -> Any:
+        program = trace(component, *given)
+        weights = {value.data_ptr() for value in component.parameters()}
+        for name, value in program.state_dict.items():
+            assert value.data_ptr() not in weights
+            # No proof against the real weights survives this number.
+            assert bool((value == 7.0).all())
+            seen.append(name)
+        return program
+
+    monkeypatch.setattr(landing, "trace", watched)
+    assert bench.here("plain", keys_only=True).ending.outcome == "ok"
+    assert len(seen) == 5
 
 
 def compiled(recipe: Any, job: Job, folder: Path, scratch: Path) -> None:

@@ -23,9 +23,14 @@ from restrike.mint.adoption.cells import Cells
 from restrike.mint.adoption.discovery import Place
 from restrike.mint.adoption.refusal import AdoptionRefusal, AdoptionRefused
 from restrike.mint.adoption.tried import Tried
-from restrike.mint.cell.manifest import ConstantSpec
+from restrike.mint.cell.facts import Ingress
+from restrike.mint.cell.host import cpu_target, this_host
+from restrike.mint.cell.manifest import ConstantSpec, ManifestFacts
 from restrike.mint.recipes.counting import Compilations
 from restrike.mint.store.store import CellStore
+
+from . import forging
+from .forging import forged, key_in, twin
 
 Adopting = Callable[..., Engine]
 
@@ -36,6 +41,7 @@ class Wanted:
     def __init__(self, recipe: str) -> None:
         self.recipe = recipe
         self.options: dict[str, Any] = {}
+        self.target: Any = None
 
 
 def test_a_bundle_that_was_made_elsewhere_is_not_even_tried(
@@ -168,3 +174,50 @@ def test_a_cell_is_proved_in_the_turn_of_the_device(
     adopting(kept)
     assert held == [True]
     assert not turns[-1].lock._is_owned()
+
+
+def test_code_around_a_module_is_the_reason_by_its_own_name(kept: CellStore) -> None:
+    resident = Engine(device="cpu").load("digits")
+    with resident.turn:
+        part = next(resident.component("transformer").children())
+    hook = part.register_forward_hook(lambda *call: None)
+    place = Place(store=kept, tier=None, host=this_host(cpu_target()))
+    found = Adoption(resident=resident, place=place).adopt()
+    assert [reason for _, reason in found.refused] == ["code of its own runs around the module"]
+    hook.remove()
+    assert not Adoption(resident=resident, place=place).adopt().refused
+
+
+def of_other_tensors(facts: ManifestFacts) -> ManifestFacts:
+    first, *rest = facts.ingress.tensors
+    renamed = (replace(first, name="another"), *rest)
+    return replace(facts, ingress=Ingress(tensors=tuple(sorted(renamed, key=lambda each: each.name))))
+
+
+@pytest.mark.parametrize(
+    ("facts", "could_be"),
+    [(forging.unchanged, True), (of_other_tensors, False), (forging.with_other_form, False)],
+)
+def test_a_cell_could_be_a_calls_only_if_it_takes_its_tensors_and_its_weights(
+    kept: CellStore, tmp_path: Path, facts: forging.Facts, could_be: bool
+) -> None:
+    store = forged(kept, tmp_path / "forged", facts=facts)
+    resident = Engine(device="cpu").load("digits")
+    assert resident.card.compile is not None
+    wanted = Wanted("aot")
+    wanted.target = resident.card.compile.targets[0]
+    place = Place(store=store, tier=None, host=this_host(cpu_target()))
+    adopts = Adoption(resident=resident, place=place)
+    assert adopts._could_be(key_in(store), wanted) is could_be  # pyright: ignore[reportArgumentType]
+
+
+def test_memory_that_runs_out_while_a_cell_is_bound_is_no_fault_of_the_cell(
+    kept: CellStore, adopting: Adopting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*given: Any) -> Any:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+    store = twin(kept, tmp_path / "moved")
+    monkeypatch.setattr(Adoption, "_proved", exhausted)
+    assert adopting(store).load("digits").compiled.counters.refused == {"no room": 1}
+    assert store.has(key_in(kept))
