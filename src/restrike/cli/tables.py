@@ -44,8 +44,9 @@ class Rows:
         self.table.add_row(Text(name), Text.assemble((mark, style), printable(f", {value}")))
 
     def section(self, title: str) -> None:
-        """A blank line and a heading."""
-        self.table.add_row()
+        """A heading, and a blank line above it unless it is the first."""
+        if self.table.row_count:
+            self.table.add_row()
         self.table.add_row(Text(title, style="bold"))
 
 
