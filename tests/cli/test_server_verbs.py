@@ -181,6 +181,7 @@ def test_a_queue_is_paused_sorted_drained_and_resumed(told: Restrike) -> None:
             == f"{second} has priority 5 and waits for no other jobs\n"
         )
         assert told("move", first, "--json").code == 2
+        assert "the queue is paused" in told("jobs", first).out
         assert told("queue", "drain", "--json").json == {"paused": True, "draining": True}
         assert "draining" in told(*seven).err
     finally:

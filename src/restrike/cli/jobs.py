@@ -97,7 +97,7 @@ def _one(job: Job) -> RenderableType:
     rows.add_marked(job.id, job.state, _COLOURS.get(job.state, ""), job.title)
     rows.add("created", _when(job.created))
     if job.position is not None:
-        rows.add("waits for", f"{job.position} other jobs" if job.position else "a worker")
+        rows.add("waits for", job.why or (f"{job.position} other jobs" if job.position else "a worker"))
     if job.device is not None:
         rows.add("device", f"{job.device}: {job.why}")
         rows.add("attempt", job.attempt)
