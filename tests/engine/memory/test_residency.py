@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
+from typing import Any
 
 import pytest
 import torch
@@ -313,21 +315,41 @@ class TestMainMemory:
     def test_a_way_back_that_fails_leaves_it_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         room = Room(1, host=ROOMY)
         a, b = map(room.part, "ab")
-        before = room.residency.use(a).weight.clone()
+        module = room.residency.use(a)
+        before = module.weight.clone()
         room.residency.use(b)
-        copies = iter([torch.empty(16), None])
+        copies = count(1)
+        original = torch.empty_like
 
         def failing(tensor: torch.Tensor, **where: object) -> torch.Tensor:
-            if next(copies) is None:
+            if "pin_memory" not in where and next(copies) == 2:  # on its way to the device
                 raise torch.OutOfMemoryError("full")
-            return original(tensor, **where)
+            return original(tensor, **where)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
-        original = torch.empty_like
         with monkeypatch.context() as patched:
             patched.setattr("restrike.engine.memory.host.torch.empty_like", failing)
-            with pytest.raises((torch.OutOfMemoryError, StopIteration)):
+            with pytest.raises(torch.OutOfMemoryError):
                 room.residency.use(a)
+        assert a.place is Place.HOST
+        assert a.parked is not None
+        assert {each.data_ptr() for each in module.parameters()} <= a.parked.places, "what came went back"
         assert torch.equal(room.residency.use(a).weight, before)
+
+    def test_the_way_back_is_what_it_is_worth_from_then_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        room = Room(1, host=ROOMY)
+        a, b = room.part("a", seconds=9), room.part("b")
+        room.residency.use(a)
+        room.residency.use(b)
+        give = Host.give
+
+        def slow(host: Host, *given: Any) -> None:
+            room.clock.now_s += 3
+            give(host, *given)
+
+        monkeypatch.setattr(Host, "give", slow)
+        assert a.bring_s == 9
+        room.residency.use(a)
+        assert a.bring_s == 3
 
 
 class TestWeightsThatNoFileHolds:
