@@ -22,7 +22,8 @@ from restrike.cards.request import Request
 from restrike.engine.engine import Engine
 from restrike.engine.events import Event, Failed, StepFinished, Succeeded
 from restrike.engine.gate import contents
-from restrike.engine.memory.admission import STATE, AdmissionGate, Claim, _together
+from restrike.engine.memory import admission
+from restrike.engine.memory.admission import STATE, AdmissionGate, Claim, _elsewhere, _together
 from restrike.engine.memory.budget import Budget
 from restrike.engine.memory.peaks import Peaks
 from restrike.engine.memory.residency import Residency
@@ -44,8 +45,8 @@ def is_clean(engine: Engine) -> bool:
     residents = engine._residents.values()
     holds = any(part.holds for resident in residents for part in resident.parts())
     pins = any(residency.turn.pinned for residency in engine._residencies.values())
-    (admission,) = (gate for gate in engine._door._gates if isinstance(gate, AdmissionGate))
-    inside = any(resident._begun_s for resident in residents) or any(admission._inside.values())
+    (admitted,) = (gate for gate in engine._door._gates if isinstance(gate, AdmissionGate))
+    inside = any(resident._begun_s for resident in residents) or any(admitted._inside.values())
     return not (found.reserved or holds or pins or inside or any(engine._door.counts))
 
 
@@ -293,6 +294,51 @@ def test_one_computes_at_a_time_and_cards_share_nothing_but_requests_of_one_card
     assert _together([small]) == 111
     assert _together([small, large]) == 152
     assert _together([small, other]) == 100 + 40 + 60 + 2
+
+
+def test_beside_requests_counts_what_is_set_aside_and_what_cannot_leave_of_other_cards() -> None:
+    engine = Engine(device="cpu")
+    one, other = claim(engine, ONE, 100, 110, 1), claim(engine, OTHER, 40, 100, 1)
+    residency = one.resident.residency
+    with residency.budget.claim("graphs", 7), residency.budget.claim(STATE, 5):
+        assert _elsewhere(residency, [one]) == 7
+        engine.generate(OTHER, SEVEN)
+        other.resident.changed("transformer")  # no file holds it now
+        assert _elsewhere(residency, [one]) == 7 + TRANSFORMER_BYTES
+        assert _elsewhere(residency, [one, other]) == 7
+
+
+@pytest.mark.parametrize(("graphs_bytes", "waits"), [(200, False), (900, True)])
+def test_who_comes_second_waits_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, graphs_bytes: int, waits: bool
+) -> None:
+    engine, gate = Engine(device="cpu", memory_limit_bytes=1000), AdmissionGate()
+    small = claim(engine, ONE, 100, 110, 1)
+    monkeypatch.setattr(admission, "claim_of", lambda resident, ask: small)
+    ask = engine._ready(ONE, SEVEN, StreamOptions()).ask
+    leave = gate.enter(ask)
+    assert leave is not None
+    with small.resident.residency.budget.claim("graphs", graphs_bytes):
+        second = gate.enter(ask)
+        assert (second is None) == waits
+        if second is not None:
+            second()
+    leave()
+
+
+@pytest.mark.parametrize(("kept_bytes", "refused"), [(890, False), (891, True)])
+def test_what_is_kept_between_steps_counts_for_what_can_never_fit(
+    monkeypatch: pytest.MonkeyPatch, kept_bytes: int, refused: bool
+) -> None:
+    engine, gate = Engine(device="cpu", memory_limit_bytes=1000), AdmissionGate()
+    asked = claim(engine, ONE, 100, 110, kept_bytes)
+    monkeypatch.setattr(admission, "claim_of", lambda resident, ask: asked)
+    ask = engine._ready(ONE, SEVEN, StreamOptions()).ask
+    if refused:
+        with pytest.raises(Shortfall, match=r"card 'one' needs 1\.0 kB at once"):
+            gate.enter(ask)
+    else:
+        assert gate.enter(ask) is not None
 
 
 def test_a_cancelled_request_leaves_the_line() -> None:
