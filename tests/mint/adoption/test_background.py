@@ -11,6 +11,7 @@ from mint.children import Bench
 from restrike.engine.engine import Engine
 from restrike.engine.events import StepFinished, Succeeded
 from restrike.mint.adoption import background
+from restrike.mint.adoption.adoption import Adopted
 from restrike.mint.adoption.cells import Cells
 from restrike.mint.events import EntryLanded
 from restrike.mint.outcome import Outcome
@@ -84,6 +85,17 @@ def test_only_what_is_missing_is_asked_for(mint: Mint, store: CellStore, kept: C
     Engine(device="cpu", cells=again).load("digits")
     again.wait()
     assert mint.asked[1].shapes == ("8x8-none",)
+
+
+def test_where_nothing_is_missing_no_mint_begins(
+    mint: Mint, store: CellStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Adopted(armed={}, missing=(), refused=(), rejected={}, seconds=0.0)
+    monkeypatch.setattr(Cells, "_adopted", lambda cells, resident: whole)
+    cells = Cells(store, asked=True, mint=True)
+    Engine(device="cpu", cells=cells).load("digits")
+    cells.wait()
+    assert not mint.asked
 
 
 def test_a_mint_that_fails_is_told_and_eager_serves_on(mint: Mint, store: CellStore) -> None:

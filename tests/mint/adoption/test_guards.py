@@ -26,6 +26,7 @@ from restrike.mint.adoption.tried import Tried
 from restrike.mint.cell.facts import Ingress
 from restrike.mint.cell.host import cpu_target, this_host
 from restrike.mint.cell.manifest import ConstantSpec, ManifestFacts
+from restrike.mint.recipes import aot
 from restrike.mint.recipes.counting import Compilations
 from restrike.mint.store.store import CellStore
 
@@ -221,3 +222,16 @@ def test_memory_that_runs_out_while_a_cell_is_bound_is_no_fault_of_the_cell(
     monkeypatch.setattr(Adoption, "_proved", exhausted)
     assert adopting(store).load("digits").compiled.counters.refused == {"no room": 1}
     assert store.has(key_in(kept))
+
+
+def test_code_is_given_its_tensors_dense_and_on_a_boundary_and_those_that_are_so_uncopied() -> None:
+    plain = torch.arange(24.0).view(2, 3, 4)
+    askew = torch.empty(25)[1:].view(2, 3, 4).copy_(plain)
+    across = plain.transpose(1, 2).contiguous().transpose(1, 2)
+    assert askew.data_ptr() % 16
+    for value in (askew, across):
+        given = aot._as_traced(value)
+        assert given.is_contiguous()
+        assert given.data_ptr() % 16 == 0
+        assert torch.equal(given, plain)
+    assert aot._as_traced(plain).data_ptr() == plain.data_ptr()

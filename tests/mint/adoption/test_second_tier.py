@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from restrike.engine.engine import Engine
+from restrike.errors import Crashed
+from restrike.keys import Digest
 from restrike.mint.store.moving import push
 from restrike.mint.store.store import CellStore
 from restrike.mint.store.tier import Tier
@@ -75,3 +77,13 @@ def test_a_tier_that_is_out_of_reach_stands_in_no_requests_way(
     (tmp_path / "file").write_text("no folder")
     found = reasons(adopting(fresh, tier=Tier(str(tmp_path / "file"))))
     assert set(found) == {"the second tier is out of reach"}
+
+
+def test_a_line_that_is_cut_while_a_cell_is_looked_for_is_told_as_that(
+    fresh: CellStore, tier: Tier, adopting: Adopting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(tier: Tier, key: Digest) -> bool:
+        raise Crashed("the line is cut")
+
+    monkeypatch.setattr(Tier, "has", cut)
+    assert set(reasons(adopting(fresh, tier=tier))) == {"the second tier is out of reach"}
