@@ -23,9 +23,9 @@ from restrike.engine.engine import Engine
 from restrike.engine.events import Event, Failed, StepFinished, Succeeded
 from restrike.engine.gate import contents
 from restrike.engine.memory import admission
-from restrike.engine.memory.admission import STATE, AdmissionGate, Claim, _elsewhere, _together
+from restrike.engine.memory.admission import STATE, AdmissionGate, Claim, _elsewhere, _together, claim_of
 from restrike.engine.memory.budget import Budget
-from restrike.engine.memory.peaks import Peaks
+from restrike.engine.memory.peaks import DECODE, Need, Peaks, Phase, form_of
 from restrike.engine.memory.residency import Residency
 from restrike.engine.requests import Cancellation, StreamOptions
 from restrike.engine.resident import ResidentCard
@@ -294,6 +294,27 @@ def test_one_computes_at_a_time_and_cards_share_nothing_but_requests_of_one_card
     assert _together([small]) == 111
     assert _together([small, large]) == 152
     assert _together([small, other]) == 100 + 40 + 60 + 2
+
+
+def test_a_claim_is_guessed_from_files_until_it_is_measured() -> None:
+    engine = Engine(device="cpu")
+    resident = engine.load(ONE)
+    ask = engine._ready(ONE, SEVEN, StreamOptions()).ask
+    sizes = [part.size_bytes for part in resident.parts(*ask.spec.components)]
+    guessed = claim_of(resident, ask)
+    assert (guessed.components_bytes, guessed.phase_bytes) == (sum(sizes), sum(sizes) + max(sizes))
+    assert (guessed.least_bytes, guessed.kept_bytes) == (max(sizes), 0)
+    form = form_of(ask.spec, ask.arguments)
+    need = Need(activations_bytes=70, kept_bytes=3, components_bytes=500, used=frozenset())
+    # Of another form it is known which components the loop uses at once.
+    resident.peaks.remember(Phase(name=DECODE, form=form._replace(frames=9)), need)
+    assert claim_of(resident, ask).components_bytes == 500
+    assert claim_of(resident, ask).phase_bytes == 500 + max(sizes)
+    resident.peaks.remember(Phase(name=DECODE, form=form), need)
+    measured = claim_of(resident, ask)
+    assert (measured.components_bytes, measured.phase_bytes, measured.kept_bytes) == (500, 570, 3)
+    whole = claim_of(resident, replace(ask, spec=replace(ask.spec, opaque=True)))
+    assert (whole.components_bytes, whole.phase_bytes) == (sum(sizes), sum(sizes) + 70)
 
 
 def test_beside_requests_counts_what_is_set_aside_and_what_cannot_leave_of_other_cards() -> None:

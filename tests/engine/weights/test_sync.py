@@ -21,6 +21,7 @@ from restrike.engine.events import PictureFinished, StepFinished, Succeeded
 from restrike.engine.gate import contents
 from restrike.engine.weights import held
 from restrike.engine.weights import sync as syncing
+from restrike.engine.weights.incoming import Given
 from restrike.errors import NotFound, Refused, Unknown
 
 from .loras import addresses, state
@@ -438,3 +439,25 @@ def test_a_submitted_request_ends_first_and_the_next_has_the_new_weights(
         after = own.submit("digits", ASKED)
         assert str(contents(before.result(20))[0]) == baseline
         assert str(contents(after.result(20))[0]) != baseline
+
+
+def test_a_failure_puts_the_very_tensor_back_that_was_replaced() -> None:
+    """One that cannot be written to is replaced, and stands there again when a later one fails."""
+    module = nn.Module()
+    with torch.inference_mode():
+        first = nn.Parameter(torch.ones(2), requires_grad=False)
+    module.register_parameter("first", first)
+    module.register_buffer("second", torch.ones(2))
+
+    class Torn(Given):
+        def tensor(self, name: str) -> Tensor:
+            if name == "second":
+                raise OSError("the disk is gone")
+            return super().tensor(name)
+
+    new = syncing.Checked(source=Torn({"first": torch.zeros(2), "second": torch.zeros(2)}), content="")
+    with pytest.raises(OSError, match="the disk is gone"):
+        syncing.written(module, new)
+    assert module.first is first
+    assert torch.equal(first, torch.ones(2))
+    assert torch.equal(module.get_buffer("second"), torch.ones(2))
