@@ -5,12 +5,10 @@ It knows no keys, store or files but the ones that arguments name.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from restrike.engine.versions import versions
 from restrike.workflow.graph import Action, FileInput
 from restrike.workflow.operations.generate import Generate
 from restrike.workflow.operations.pipeline import PipelineCall
@@ -36,9 +34,10 @@ class Executor:
         self.executed: dict[str, Executed] = {}
         """How each generation was executed, by its action."""
 
-    def versions(self) -> Mapping[str, str]:
-        """The programs that compute here, for provenance."""
-        return _versions()
+    def versions(self, action: Action) -> Mapping[str, str]:
+        """The programs that compute an action here, for provenance."""
+        operation = action.operation
+        return versions(operation.card.libraries if isinstance(operation, Generate) else ())
 
     def run(self, action: Action, arguments: Mapping[str, Any], check: Callable[[], None]) -> Any:
         """The value of an action; `check` is called between steps and may raise."""
@@ -70,15 +69,6 @@ def _options(preview_every: int, check: Callable[[], None]) -> StreamOptions:
     from restrike.engine.requests import Cancellation, StreamOptions
 
     return StreamOptions(preview_every=preview_every, cancellation=Cancellation(check))
-
-
-@cache
-def _versions() -> Mapping[str, str]:
-    return {
-        "restrike": version("restrike"),
-        "python": platform.python_version(),
-        "torch": version("torch"),
-    }
 
 
 def read_asset(leaf: FileInput) -> Any:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from restrike.cards.request_values import recordable
 from restrike.keys import digest
 from restrike.media.provenance import MAX_TEXT_BYTES, Provenance
 from restrike.workflow.graph import Action, FileInput, Input, filled
@@ -32,6 +33,10 @@ def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Pro
             arguments.pop(name, None)
         item = (arguments.pop("items", None) or range(item + 1))[item]
         arguments = {name: value for name, value in arguments.items() if value is not None}
+        if not arguments.get("call", True):
+            del arguments["call"]
+        if isinstance(picture := action.arguments.get("image"), FileInput):
+            arguments["image"] = _pixels_of(picture)
         if operation.settled:
             arguments[ADAPTERS] = [adapter.recorded() for adapter in operation.settled]
     else:
@@ -52,6 +57,13 @@ def provenance_of(action: Action, item: int, versions: Mapping[str, str]) -> Pro
     if size_bytes > _ARGUMENTS_BYTES:
         return made({"omitted": f"{size_bytes} bytes of arguments"})
     return made(arguments)
+
+
+def _pixels_of(picture: FileInput) -> Any:
+    """A picture by its pixels, as a request that was given it names it."""
+    from restrike.media import read
+
+    return recordable(read(picture.path).frames_THWC[0])
 
 
 def _named(leaf: Input | FileInput) -> str:

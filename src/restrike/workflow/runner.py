@@ -155,7 +155,7 @@ class Run:
             self._digests,
             self._compute,
             reuse=reuse,
-            origin=origin_of(self.folder.name, self.executor.versions()),
+            origin=origin_of(self.folder.name, self.executor.versions(action)),
             check=self.check,
         )
 
@@ -176,7 +176,7 @@ class Run:
                 action,
                 settled.entry.document if settled.entry else None,
                 lambda: self._value(action.id),
-                versions_of(settled.origin)[1] or self.executor.versions(),
+                versions_of(settled.origin)[1] or self.executor.versions(action),
             )
         # Writing the files may have found the kept value damaged, and computed it again.
         executed = self.executor.executed.get(action.id)

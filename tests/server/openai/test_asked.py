@@ -39,13 +39,15 @@ def test_a_picture_is_the_generation_that_rest_takes() -> None:
         "steps": 4,
         "width": 8,
         "height": 8,
+        "frames": 1,
         "output": "png",
     }
 
 
 def test_a_picture_of_a_card_that_makes_clips_is_one_frame() -> None:
-    assert image_body(image(), SHAPES)["frames"] == 1
-    assert "frames" not in image_body(image(), DIGITS)
+    assert [image_body(image(), card)["frames"] for card in (SHAPES, DIGITS)] == [1, 1]
+    clips = replace(SHAPES.geometry, frames=Axis(minimum=5, maximum=81))
+    assert "frames" not in image_body(image(), replace(SHAPES, geometry=clips))
 
 
 def test_null_and_auto_are_as_good_as_left_out() -> None:

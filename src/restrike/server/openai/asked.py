@@ -79,7 +79,7 @@ def image_body(asked: ImageAsked, card: ModelCard, image: str | None = None) -> 
     _check_makes(card, _IMAGES, "pictures; ask for videos")
     if image is not None and Task.IMAGE_TO_IMAGE not in card.tasks():
         raise BadField("image", f"card '{card.name}' takes no picture")
-    still = {"frames": 1} if card.defaults.frames > 1 else {}
+    still = {"frames": 1} if card.geometry.frames.accepts(1) else {}  # as `restrike generate -o x.png`
     return _body(asked, image, output=_SUFFIXES[asked.output_format], n=asked.n, **still)
 
 
