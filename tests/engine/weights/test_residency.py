@@ -112,3 +112,22 @@ def test_a_fuse_whose_undoing_fails_as_well_is_undone_later(
         own.generate("digits", with_file(b))
     assert bytes_of(own, BASE) == base
     assert bytes_of(own, with_file(a)) == made
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["adapters", "base"])
+@pytest.mark.parametrize("writes", range(3))
+def test_what_was_fused_before_such_a_failure_is_not_taken_for_it_after(
+    own: Engine, a: Path, b: Path, monkeypatch: pytest.MonkeyPatch, writes: int, fused: bool
+) -> None:
+    before = with_file(a) if fused else BASE
+    made, left = bytes_of(own, before), iter(range(writes))
+
+    def failing(parameter: torch.Tensor, value: torch.Tensor) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(parameter, value)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(overlay, "write", failing)
+        own.generate("digits", with_file(b))
+    assert bytes_of(own, before) == made
