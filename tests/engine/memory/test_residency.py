@@ -389,6 +389,18 @@ class TestWeightsThatNoFileHolds:
         room.residency.use(b)
         assert float(room.residency.use(a).weight.mean()) == 7
 
+    def test_where_main_memory_is_full_they_stay(self) -> None:
+        free = 9 * SIZE_BYTES
+        room = Room(1, host=Host(free_bytes=lambda: free))
+        a = room.part("a")
+        weight = room.residency.use(a).weight.fill_(7)
+        room.residency.altered(a, True)
+        free = 0
+        with pytest.raises(Shortfall), room.residency.turn:
+            room.residency.room("step", SIZE_BYTES)
+        assert (a.place, room.moved) == (Place.DEVICE, [])
+        assert float(weight.mean()) == 7
+
     def test_they_are_measured_anew(self) -> None:
         room = Room(4)
         a = room.part("a")

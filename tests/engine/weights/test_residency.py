@@ -131,3 +131,13 @@ def test_what_was_fused_before_such_a_failure_is_not_taken_for_it_after(
         patch.setattr(overlay, "write", failing)
         own.generate("digits", with_file(b))
     assert bytes_of(own, before) == made
+
+
+def test_the_version_of_a_component_names_the_adapters_that_are_fused_into_it(own: Engine, a: Path) -> None:
+    plain = own.version_of("digits", "transformer")
+    own.generate("digits", with_file(a))
+    fused = own.version_of("digits", "transformer")
+    assert (plain.adapters, len(fused.adapters)) == ((), 1)
+    assert own.version_of("digits", "text_encoder").adapters == ()
+    own.generate("digits", BASE)
+    assert own.version_of("digits", "transformer") == plain
