@@ -59,6 +59,7 @@ def test_a_component_is_marked_while_it_differs_from_its_files(own: Engine, a: P
     bytes_of(own, BASE)
     assert not part.altered
     synced(own)
+    assert part.altered
     bytes_of(own, with_file(a))
     bytes_of(own, BASE)
     assert part.altered
