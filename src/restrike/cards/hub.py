@@ -17,7 +17,7 @@ def snapshot(repository: str, revision: str | None, files: tuple[str, ...]) -> P
     Raises:
         NotFound: no such repository, or it is not cached and the hub cannot be reached.
         Refused: the repository is gated, or the extra that talks to the hub is not installed.
-        Shortfall: the hub answered with a passing failure.
+        Shortfall: the hub answered with a passing failure, or broke off again and again.
     """
     try:
         from huggingface_hub import snapshot_download
@@ -48,7 +48,7 @@ def snapshot(repository: str, revision: str | None, files: tuple[str, ...]) -> P
             f"'{repository}' is not in the hub's cache and the hub cannot be reached; "
             "download it first, or give a local folder"
         ) from error
-    except HfHubHTTPError as error:
+    except (HfHubHTTPError, *_transport_failures()) as error:
         raise Shortfall(f"the hub failed on '{repository}': {' '.join(str(error).split())}") from error
 
 
@@ -73,9 +73,7 @@ def missing_bytes(repository: str, revision: str | None, files: tuple[str, ...])
         from huggingface_hub.utils import filter_repo_objects
     except ImportError as error:
         raise Refused("the hub needs an extra: pip install 'restrike[diffusers]'") from error
-    # Its bases are the failures of the client that the hub's library speaks with, whichever that is.
-    client = tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
-    unanswered: tuple[type[Exception], ...] = (*client, OfflineModeIsEnabled, OSError)
+    unanswered = (*_transport_failures(), HfHubHTTPError, OfflineModeIsEnabled, OSError)
     try:
         found = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=10)
     except unanswered:
@@ -87,6 +85,14 @@ def missing_bytes(repository: str, revision: str | None, files: tuple[str, ...])
         for name in wanted
         if not isinstance(try_to_load_from_cache(repository, name, revision=found.sha), str)
     )
+
+
+def _transport_failures() -> tuple[type[Exception], ...]:
+    """The failures of the HTTP client that the hub's library speaks with, whichever that is."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    bases = (base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
+    return tuple(base for base in bases if base is not OSError)
 
 
 def lacking(root: Path) -> tuple[str, ...]:
