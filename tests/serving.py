@@ -28,26 +28,33 @@ class Server:
     def stop(self) -> tuple[int, str]:
         """Interrupt it as Ctrl-C does, and wait; its exit code and what it said on stderr."""
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=STOP_S)
-        return self.process.returncode, said
+        self.process.communicate(timeout=STOP_S)
+        return self.process.returncode, _said(self.data).read_text()
+
+
+def _said(data: Path) -> Path:
+    """Where a server's stderr goes: a pipe that nobody reads would stop a server that has much to say."""
+    return data.parent / f"{data.name}.stderr"
 
 
 def begun(data: Path, *options: str) -> Server:
     """Start a server and wait until it is ready; a server that does not start fails with what it said."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "restrike", "serve", "--port", "0", "--data", str(data), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=data.parent,
-        env={**os.environ, "RESTRIKE_STORE": str(data.parent / "store")},
-    )
+    with _said(data).open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "restrike", "serve", "--port", "0", "--data", str(data), *options],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            cwd=data.parent,
+            env={**os.environ, "RESTRIKE_STORE": str(data.parent / "store")},
+        )
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], START_S)
     line = process.stdout.readline() if ready else ""
     if not line.startswith("listening on "):
         process.kill()
-        raise AssertionError(line + process.communicate()[1])
+        process.communicate()
+        raise AssertionError(line + _said(data).read_text())
     return Server(line.removeprefix("listening on ").strip(), data, process)
 
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import uvicorn
 
+from restrike.errors import Shortfall
 from restrike.server import streaming
 from restrike.server.app import create_app
 from restrike.server.database.connect import Database
@@ -212,6 +213,28 @@ def test_all_jobs_are_followed_from_now_on(server: Listening) -> None:
         found = lines(server, f"/api/events?after={start}", stop=8)
     assert {each["job"] for each in found} == {job}
     assert [each["kind"] for each in found] == ["state", "state", *["progress"] * 5, "state"]
+
+
+def test_a_database_that_goes_away_ends_a_stream_in_order(
+    server: Listening, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = submitted(server, 4)
+
+    def away(**asked: object) -> None:
+        raise Shortfall("the database is away")
+
+    with httpx.stream("GET", f"{server.url}/api/jobs/{job}/events", timeout=20) as answer:
+        told = answer.iter_lines()
+        assert any('"queued"' in line for line in told)
+        monkeypatch.setattr(server.service.history, "events", away)
+        server.service.queue.tell(job, "notice", {})
+        # It ends whole and without the word that all was told, so that the reader comes back.
+        assert "event: end" not in list(told)
+    assert "ends early: the database is away" in caplog.text
+    assert "Traceback" not in caplog.text
+    monkeypatch.undo()
+    server.service.queue.cancel(job)
+    assert lines(server, f"/api/jobs/{job}/events")[-1]["data"] == {"state": "cancelled"}
 
 
 def test_bad_places_in_the_events_are_refused(server: Listening) -> None:

@@ -169,11 +169,16 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        async for frame in self._follow.frames():
-            with anyio.move_on_after(SEND_S) as waited:
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
-            if waited.cancelled_caught:
-                return
+        try:
+            async for frame in self._follow.frames():
+                with anyio.move_on_after(SEND_S) as waited:
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+                if waited.cancelled_caught:
+                    return
+        except (
+            RestrikeError
+        ) as error:  # a database that is away: the reader comes back, after what it has seen
+            _log.warning("a stream of events ends early: %s", error.message)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _until_gone(self, receive: Receive, group: anyio.CancelScope) -> None:
