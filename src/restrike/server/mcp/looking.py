@@ -62,7 +62,7 @@ class Looking:
         return self.service.shown(await heavy(self.service, reading[kind]))
 
     async def explain(self, job: Job_) -> dict[str, Any]:
-        """Say why each step of a job was reused or computed, and by what, and why the job went to its device."""
+        """Say why each step of a job was reused or computed, by what, and why the job went to its device."""
         return self.service.shown(await heavy(self.service, lambda: self._explain(job)))
 
     def _find(self, kind: Kind, text: str, after: str | None, limit: int, workspace: str) -> dict[str, Any]:
