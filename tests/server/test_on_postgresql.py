@@ -75,9 +75,12 @@ class Whole:
         """The job once nothing more will happen to it."""
         end_s = time.monotonic() + WAIT_S
         while not (found := self._patiently(lambda: self.client.job(job.id))).state.is_final:
-            assert time.monotonic() < end_s, found
+            assert time.monotonic() < end_s, f"{found}\n{Workers(self.database).all()}\n{self._logs()}"
             time.sleep(0.05)
         return found
+
+    def _logs(self) -> str:
+        return "\n".join(path.read_text() for path in sorted((self.server.data / "logs").iterdir()))
 
     def _patiently(self, ask: Callable[[], Job]) -> Job:
         end_s = time.monotonic() + WAIT_S
@@ -175,8 +178,8 @@ def test_a_database_and_a_worker_that_die_under_load_lose_and_double_nothing(who
 def test_many_deaths_of_database_and_workers_lose_and_double_nothing(whole: Whole) -> None:
     listener, chance = Listener(whole.client), random.Random(5)
     jobs: list[Job] = []
-    for _ in range(12):
-        jobs += [whole.submit(len(jobs)) for _ in range(8)]
+    for first in range(0, 96, 8):
+        jobs += [whole.submit(number) for number in range(first, first + 8)]
         time.sleep(chance.random() * 1.5)
         if chance.random() < 0.5:
             whole.kill_worker(chance)
