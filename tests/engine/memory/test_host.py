@@ -58,7 +58,9 @@ def test_a_parameter_that_two_modules_share_stays_shared() -> None:
 
 def test_weights_that_were_moved_in_inference_mode_can_be_written_to() -> None:
     module = layer()
+    module.register_buffer("scale", torch.ones(4))
     with torch.inference_mode():
         HOST.give(module, CPU, HOST.take(module, CPU))
     module.weight.add_(1)
+    module.get_buffer("scale").add_(1)
     assert storages_of(module, CPU)[0].nbytes() < SIZE_BYTES
