@@ -87,8 +87,8 @@ class _Seat:
     deaths: int = 0
     start_at_s: float = 0.0
     last_exit: Exit | None = None
-    asked_s: float | None = None
-    """Since when its job should have stopped."""
+    asked: tuple[str | None, float, float] | None = None
+    """The job that should have stopped, since when, and when its worker was heard last before."""
     heard: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0))
     """Its last heartbeat, what it had computed when that or its computing last changed, and when that was."""
 
@@ -245,7 +245,7 @@ class Pool:
             )
             _log.warning("no worker for %s: %s", seat.slot.device, typed(error).message)
             return
-        seat.child, seat.asked_s = child, None
+        seat.child, seat.asked = child, None
         seat.starts += 1
         seat.heard = (0.0, 0.0, time.monotonic())
         self._selector.register(child.nudges, selectors.EVENT_READ, seat)
@@ -309,12 +309,16 @@ class Pool:
         self, seat: _Seat, child: Child, row: WorkerRow | None, cancelled: frozenset[str]
     ) -> None:
         if row is None or not self._should_stop(row, cancelled):
-            seat.asked_s = None
+            seat.asked = None
             return
-        now_s = time.monotonic()
-        seat.asked_s = seat.asked_s or now_s
+        now_s, job = time.monotonic(), row.report.job
+        if seat.asked is None or seat.asked[0] != job:
+            seat.asked = job, now_s, row.heartbeat
+        _, since_s, heartbeat = seat.asked
+        # A job that has ended is in its worker's report until the next one, which says nothing against it.
+        runs_on = row.id in cancelled or row.heartbeat > heartbeat
         grace_s = max(self._options.grace_s, 2 * row.report.step_s)
-        if now_s - seat.asked_s > grace_s:
+        if runs_on and now_s - since_s > grace_s:
             reason = f"the job was cancelled and did not stop within {grace_s:.0f} s"
             child.kill(Exit(cause=Cause.CANCELLED, reason=reason))
 

@@ -89,6 +89,20 @@ def test_a_job_that_is_deaf_is_ended_with_its_worker_and_counts_as_no_death(
     assert house.ended(house.generate("six", seed=46)).state is JobState.SUCCEEDED
 
 
+def test_a_worker_of_many_short_jobs_is_not_taken_for_one_that_does_not_stop(
+    make: Callable[..., House],
+) -> None:
+    # What it reports once a second has ended by the time that anyone looks, again and again.
+    house = make(options=PoolOptions(allow_code=(PERILS,), grace_s=0.6))
+    pool = house.open()
+    pids = [seat.pid for seat in pool.seats()]
+    asked = [house.generate("three", seed=30_000 + number, steps=30) for number in range(40)]
+    jobs = [house.ended(job) for job in asked]
+    assert {job.state for job in jobs} == {JobState.SUCCEEDED}
+    assert [job.attempt for job in jobs] == [1] * len(jobs)
+    assert [seat.pid for seat in pool.seats()] == pids
+
+
 EDGES = ("submitted", "running", "began", "denoising", "soon", "late")
 
 
