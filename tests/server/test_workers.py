@@ -49,3 +49,14 @@ def test_only_those_that_were_heard_lately_are_counted_on(database: Database) ->
     assert [row.id for row in workers.live()] == ["b"]
     workers.leave("b")
     assert [row.id for row in workers.all()] == ["a"]
+
+
+def test_one_that_was_given_up_for_its_silence_is_known_again_when_it_is_heard(database: Database) -> None:
+    workers = Workers(database, clock=lambda: 100.0)
+    row = WorkerRow(id="w", device="cpu:0", owner="o", server="s", memory_bytes=1, host_bytes=7)
+    workers.register(row)
+    workers.leave("w")
+
+    workers.beat(row)
+
+    assert [(each.id, each.host_bytes, each.heartbeat) for each in workers.live()] == [("w", 7, 100.0)]

@@ -280,7 +280,9 @@ class Pool:
         if child is None or (found := child.exit()) is None:
             return
         # Until this is written the seat keeps its dead worker, so that a later tick tries again.
-        self._recovery.give_back(child.name, found.reason, killed=found.cause.is_death)
+        # One that ends in order has no job by then: what it still runs has ended it, whatever its status.
+        killed = found.cause.is_death or child.ended_for is None
+        self._recovery.give_back(child.name, found.reason, killed=killed)
         self._unlisten(child)
         child.close()
         seat.child, seat.last_exit = None, found

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from restrike.engine.counts import CardCounters, counters_of
 from restrike.server.database.connect import Database
@@ -80,30 +80,31 @@ class Workers:
     def register(self, worker: WorkerRow) -> None:
         """Add a worker, heard now."""
         with self._database.write() as connection:
-            connection.execute(
-                insert(workers).values(
-                    id=worker.id,
-                    device=worker.device,
-                    owner=worker.owner,
-                    state=worker.state,
-                    heartbeat=self._clock(),
-                    memory_bytes=worker.memory_bytes,
-                    facts=_facts(worker),
-                )
+            self._add(connection, worker)
+
+    def _add(self, connection: Connection, worker: WorkerRow) -> None:
+        connection.execute(
+            insert(workers).values(
+                id=worker.id,
+                device=worker.device,
+                owner=worker.owner,
+                state=worker.state,
+                heartbeat=self._clock(),
+                memory_bytes=worker.memory_bytes,
+                facts=_facts(worker),
             )
+        )
 
     def beat(self, worker: WorkerRow) -> None:
-        """Note that a worker was heard now, with its state and report."""
+        """Note that a worker was heard now, with its state and report.
+
+        One that was given up for its silence is known again by it.
+        """
         with self._database.write() as connection:
-            connection.execute(
-                update(workers)
-                .where(workers.c.id == worker.id)
-                .values(
-                    state=worker.state,
-                    heartbeat=self._clock(),
-                    facts=_facts(worker),
-                )
-            )
+            heard = {"state": worker.state, "heartbeat": self._clock(), "facts": _facts(worker)}
+            known = connection.execute(update(workers).where(workers.c.id == worker.id).values(**heard))
+            if known.rowcount == 0:
+                self._add(connection, worker)
 
     def leave(self, name: str) -> None:
         """Forget a worker."""

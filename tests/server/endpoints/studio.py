@@ -34,6 +34,14 @@ class Perilous(BaseModel):
     counter: str
 
 
+class Ending(BaseModel):
+    status: int
+
+
+class Littering(BaseModel):
+    runs: str
+
+
 class Look(BaseModel):
     image: restrike.Pixels
 
@@ -78,6 +86,22 @@ class Studio:
         if path.stat().st_size <= payload.times:
             os.kill(os.getpid(), signal.SIGKILL)
         return ctx.seed
+
+    def quit(self, ctx: restrike.Context, payload: Ending) -> None:
+        """Ends its process as one does that is done, or that shall be followed by a fresh one."""
+        os._exit(payload.status)
+
+    def fork(self, ctx: restrike.Context, payload: Nothing) -> str:
+        """Forks, lets the copy go on, and returns after that has ended."""
+        if (copy := os.fork()) == 0:
+            return "the copy"
+        os.waitpid(copy, 0)
+        return "the handler"
+
+    def litter(self, ctx: restrike.Context, payload: Littering) -> None:
+        """Makes folders in that of its own run, the newest, and fails."""
+        (max(Path(payload.runs).glob("[0-9]*")) / "more" / "inside").mkdir(parents=True)
+        raise KeyError("nothing there")
 
     def deaf(self, ctx: restrike.Context, payload: Nothing) -> None:
         """Waits, and hears nothing meanwhile but at the end of each slice."""

@@ -17,6 +17,7 @@ from restrike.endpoints.serving import Asked, Serving
 from restrike.errors import NotFound, Refused
 from restrike.media import provenance_of, read_picture, write
 from restrike.server.jobs.model import JobState
+from restrike.server.worker.options import RECYCLED
 from server.endpoints.conftest import STUDIO
 from serving import Server, until
 
@@ -131,6 +132,31 @@ def test_a_handler_that_raises_is_a_crash_at_its_line_and_leaves_no_file(
     left = server.data / "workspaces" / "default" / str(job.run)
     assert sorted(path.name for path in left.iterdir()) == ["manifest.json", "workflow.json"]
     assert ended(client, client.endpoint("Studio", {}, handler="draw")).state is JobState.SUCCEEDED
+
+
+def test_folders_that_it_made_are_gone_too(client: Client, server: Server) -> None:
+    runs = server.data / "workspaces" / "default" / "endpoint-Studio"
+    job = ended(client, client.endpoint("Studio", {"runs": str(runs)}, handler="litter"))
+    assert job.failure is not None
+    assert "KeyError: 'nothing there'" in job.failure.reason
+    left = sorted(path.name for path in (runs.parent / str(job.run)).iterdir())
+    assert left == ["manifest.json", "workflow.json"]
+
+
+@pytest.mark.parametrize(("status", "says"), [(0, "it ended by itself"), (RECYCLED, "it had grown")])
+def test_one_that_ends_its_process_in_order_is_quarantined_too(
+    client: Client, status: int, says: str
+) -> None:
+    job = ended(client, client.endpoint("Studio", {"status": status}, handler="quit"))
+    assert (job.state, job.attempt, job.kills) == (JobState.QUARANTINED, 3, 3)
+    assert job.failure is not None
+    assert says in job.failure.reason
+
+
+def test_a_copy_that_it_forks_answers_nothing(client: Client) -> None:
+    job = ended(client, client.endpoint("Studio", {}, handler="fork"))
+    assert (job.state, job.record["answer"]) == (JobState.SUCCEEDED, "the handler")
+    assert job.attempt == 1
 
 
 def test_an_answer_that_json_cannot_hold_is_a_crash(client: Client) -> None:

@@ -37,7 +37,17 @@ def written(folder: Path, text: str, name: str = "small.py") -> str:
 def test_the_operators_and_the_cards_are_served(known: Catalogue) -> None:
     assert [each.name for each in known.all()] == ["Studio", "look", "painted", "digits", "shapes"]
     studio = known.served("Studio")
-    assert studio.handlers == ("deaf", "die", "draw", "fail", "odd", "repaint")
+    assert studio.handlers == (
+        "deaf",
+        "die",
+        "draw",
+        "fail",
+        "fork",
+        "litter",
+        "odd",
+        "quit",
+        "repaint",
+    )
     assert studio.request_schema("draw")["properties"]["steps"]["maximum"] == 1000
     assert known.served("digits").is_card
 

@@ -75,6 +75,24 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert len(faults({"inner": {}, "count": 0, "x": 1}, tmp_path)) == 3
 
 
+def test_each_of_several_missing_fields_is_told_once(tmp_path: Path) -> None:
+    class Two(BaseModel):
+        a: int
+        b: int
+
+    assert faults({}, tmp_path, Two) == ["payload.a: field required", "payload.b: field required"]
+
+
+def test_a_number_that_no_float_can_hold_is_too_large(tmp_path: Path) -> None:
+    class Halves(BaseModel):
+        size: float = Field(multiple_of=0.5)
+
+    assert faults({"size": 10**400}, tmp_path, Halves) == [
+        "payload.size: is too large to be a multiple of 0.5"
+    ]
+    assert faults({"size": 0.25}, tmp_path, Halves) == ["payload.size: 0.25 is not a multiple of 0.5"]
+
+
 def test_pictures_are_those_of_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "a.png").write_bytes(b"x")

@@ -15,23 +15,24 @@ _HUNG = Exit(cause=Cause.HUNG, reason="silent")
 
 
 @pytest.mark.parametrize(
-    ("status", "ended_for", "kills", "cause", "says"),
+    ("status", "ended_for", "told", "kills", "cause", "says"),
     [
-        (0, None, 0, Cause.STOPPED, "told to end"),
-        (RECYCLED, None, 0, Cause.RECYCLED, "grown"),
-        (ORPHANED, None, 0, Cause.STOPPED, "closed the line"),
-        (1, None, 0, Cause.CRASHED, "status 1"),
-        (-signal.SIGSEGV, None, 1, Cause.CRASHED, "SIGSEGV"),
-        (-signal.SIGKILL, None, 0, Cause.CRASHED, "SIGKILL"),
-        (-signal.SIGKILL, None, 1, Cause.OUT_OF_MEMORY, "main memory ran out"),
-        (-signal.SIGKILL, _HUNG, 1, Cause.HUNG, "silent"),
-        (-250, None, 0, Cause.CRASHED, "signal 250"),
+        (0, None, True, 0, Cause.STOPPED, "told to end"),
+        (0, None, False, 0, Cause.CRASHED, "by itself"),
+        (RECYCLED, None, False, 0, Cause.RECYCLED, "grown"),
+        (ORPHANED, None, False, 0, Cause.STOPPED, "closed the line"),
+        (1, None, True, 0, Cause.CRASHED, "status 1"),
+        (-signal.SIGSEGV, None, False, 1, Cause.CRASHED, "SIGSEGV"),
+        (-signal.SIGKILL, None, False, 0, Cause.CRASHED, "SIGKILL"),
+        (-signal.SIGKILL, None, False, 1, Cause.OUT_OF_MEMORY, "main memory ran out"),
+        (-signal.SIGKILL, _HUNG, False, 1, Cause.HUNG, "silent"),
+        (-250, None, False, 0, Cause.CRASHED, "signal 250"),
     ],
 )
 def test_each_end_has_its_cause(
-    status: int, ended_for: Exit | None, kills: int, cause: Cause, says: str
+    status: int, ended_for: Exit | None, told: bool, kills: int, cause: Cause, says: str
 ) -> None:
-    found = exit_of(status, ended_for, oom_kills=kills)
+    found = exit_of(status, ended_for, was_told=told, oom_kills=kills)
 
     assert found.cause is cause
     assert says in found.reason

@@ -40,7 +40,8 @@ def check_payload(schema: Mapping[str, Any], payload: Any, picture: Callable[[st
     except RecursionError as error:
         raise Refused(f"{ROOT}: it is nested too deep") from error
     if errors:
-        raise InvalidPayload([finding for error in errors for finding in _findings(error)])
+        # Each of several missing fields is an error that names them all.
+        raise InvalidPayload(list(dict.fromkeys(finding for error in errors for finding in _findings(error))))
 
 
 def _is_there(text: object, picture: Callable[[str], object]) -> bool:
@@ -86,7 +87,16 @@ def _check_pattern(_: Any, pattern: str, given: Any, schema: Any) -> Iterator[Va
         yield ValidationError(f"should match pattern '{pattern}'")
 
 
-_Validator = extend(Draft202012Validator, {"pattern": _check_pattern})
+def _check_multiple(validator: Any, step: Any, given: Any, schema: Any) -> Iterator[ValidationError]:
+    """As JSON Schema has it; a whole number that no float can hold is none of a fraction's multiples."""
+    try:
+        yield from _MULTIPLE(validator, step, given, schema)
+    except OverflowError:
+        yield ValidationError(f"is too large to be a multiple of {step}")
+
+
+_MULTIPLE = Draft202012Validator.VALIDATORS["multipleOf"]
+_Validator = extend(Draft202012Validator, {"pattern": _check_pattern, "multipleOf": _check_multiple})
 
 
 def _findings(error: ValidationError) -> Iterator[Finding]:

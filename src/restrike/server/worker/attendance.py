@@ -52,10 +52,13 @@ class Attendance:
         self._thread.start()
 
     def end(self) -> None:
-        """Beat no more, and forget the worker."""
+        """Beat no more."""
         self._ended.set()
         self._orders.check.set()
         self._thread.join()
+
+    def leave(self) -> None:
+        """Let the worker, which beats no more, be forgotten."""
         self._workers.leave(self.worker.id)
 
     def attend(self, attempt: Attempt) -> None:

@@ -6,7 +6,9 @@ What runs the handler is `endpoints.serving`.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -145,7 +147,13 @@ class Calling:
             preview_every=self.preview_every,
             watch=self._seen,
         )
-        return serving.call(payload, asked)
+        own = os.getpid()
+        try:
+            return serving.call(payload, asked)
+        finally:
+            # A copy that the handler forked and did not end must write nothing in this one's name.
+            if os.getpid() != own:
+                os._exit(0)
 
     def _told_at(self, run: str) -> Callable[[Path], str]:
         return lambda path: file_url(run, path.name, self.job.workspace)
@@ -202,7 +210,11 @@ def _clear(folder: RunFolder) -> None:
     """Remove what an attempt made that did not end well: the files of a call are all there, or none."""
     folder.sweep()
     for path in folder.path.iterdir():
-        if path.name not in (MANIFEST, DEFINITION):
+        if path.name in (MANIFEST, DEFINITION):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
             path.unlink()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from restrike.server.worker.exits import Exit, exit_of, oom_kills
+from restrike.server.worker.lines import DRAIN, STOP
 from restrike.server.worker.options import WorkerOptions
 
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
@@ -26,7 +27,7 @@ class Child:
         self.options = options
         self.ended_for: Exit | None = None
         self.started_s = time.monotonic()
-        self._oom_kills = oom_kills()
+        self._oom_kills, self._was_told = oom_kills(), False
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "restrike.server.worker", *options.words()],
@@ -62,6 +63,7 @@ class Child:
 
     def order(self, order: bytes) -> None:
         """Give an order; one that does not read has orders enough."""
+        self._was_told = self._was_told or order in (DRAIN, STOP)
         with suppress(OSError):
             os.write(self._orders.fileno(), order)
 
@@ -86,7 +88,12 @@ class Child:
                 return None
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        return exit_of(self._process.wait(), self.ended_for, oom_kills=oom_kills() - self._oom_kills)
+        return exit_of(
+            self._process.wait(),
+            self.ended_for,
+            was_told=self._was_told,
+            oom_kills=oom_kills() - self._oom_kills,
+        )
 
     def settle(self) -> None:
         """Give a process that closed its line a moment to be gone."""

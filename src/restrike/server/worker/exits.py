@@ -36,13 +36,16 @@ class Exit:
     reason: str
 
 
-def exit_of(status: int, ended_for: Exit | None, *, oom_kills: int) -> Exit:
+def exit_of(status: int, ended_for: Exit | None, *, was_told: bool, oom_kills: int) -> Exit:
     """The exit of a process by its status as `Popen` has it; `ended_for` is why the server killed it.
 
-    `oom_kills` is how many processes the kernel killed for lack of memory while it ran.
+    `was_told` says that it had the order to end, `oom_kills` how many processes the kernel killed for lack of
+    memory while it ran.
     """
     if ended_for is not None:
         return ended_for
+    if status == 0 and not was_told:
+        return Exit(cause=Cause.CRASHED, reason="it ended by itself: what it ran called for that")
     if status == 0:
         return Exit(cause=Cause.STOPPED, reason="it was told to end")
     if status == RECYCLED:

@@ -57,13 +57,19 @@ class Worker:
         self._attendance.begin()
         self._nudge()
         try:
-            while not self._orders.draining.is_set():
-                job = self._next()
-                if job is not None and not self._work(job):
-                    return RECYCLED
+            status = self._until_told()
         finally:
             self._attendance.end()
             self._machine.close()
+        # Not where it fails: its job counts that only when it is given back by who saw the process die.
+        self._attendance.leave()
+        return status
+
+    def _until_told(self) -> int:
+        while not self._orders.draining.is_set():
+            job = self._next()
+            if job is not None and not self._work(job):
+                return RECYCLED
         return 0
 
     def _next(self) -> Job | None:
