@@ -282,7 +282,9 @@ def _check_fits(service: Service, needs: _Needs) -> None:
 
 
 def again(service: Service, job: Job, *, seed: int | None, terms: Terms | None = None) -> Job:
-    """The work of a job once more, with its seed or another."""
+    """The work of a job once more, with its seed, given or drawn for it, or another."""
+    if seed is None and job.body.get("seed") is None:
+        seed = job.record.get("seed")
     body = dict(job.body) if seed is None else {**job.body, "seed": seed}
     work = Work(kind=job.kind, body=body, workspace=job.workspace, trusted=True)
     terms = terms or Terms(priority=job.priority)

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from restrike.server.jobs.model import JobKind, JobState, WorkerFacts
+from restrike.server.jobs.model import JobKind, JobState, Outcome, WorkerFacts
 from restrike.server.service import Service
 from restrike.server.submitting import Work, graph_of
 from restrike.server.workers import WorkerRow
@@ -224,6 +224,18 @@ def test_again_with_its_seed_or_another(client: TestClient, service: Service) ->
     flowing = submit(client, workflow=flow())["id"]
     again = client.post(f"/api/jobs/{flowing}/rerun", json={"seed": 9}).json()["id"]
     assert service.queue.job(again).body["seed"] == 9
+
+
+def test_again_with_the_seed_that_was_drawn_for_it(client: TestClient, service: Service) -> None:
+    work = {name: value for name, value in SEVEN.items() if name != "seed"}
+    job = submit(client, generation=work)["id"]
+    waiting = client.post(f"/api/jobs/{job}/rerun").json()["id"]
+    assert service.queue.job(waiting).body == service.queue.job(job).body
+    assert service.queue.claim(WorkerFacts(id="w", device="cpu:0", memory_bytes=1 << 40)) is not None
+    service.queue.finish(job, 1, Outcome(state=JobState.SUCCEEDED, record={"seed": 11}))
+    same = client.post(f"/api/jobs/{job}/rerun").json()["id"]
+    other = client.post(f"/api/jobs/{job}/rerun", json={"seed": 12}).json()["id"]
+    assert [service.queue.job(each).body["seed"] for each in (same, other)] == [11, 12]
 
 
 def test_an_unknown_id_is_unknown(client: TestClient) -> None:

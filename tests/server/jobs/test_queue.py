@@ -74,7 +74,7 @@ class TestSubmitting:
         assert queue.submit(asked()).id != queue.submit(asked()).id
 
     def test_an_unknown_id_is_unknown(self, queue: Queue) -> None:
-        for look in (queue.job, queue.cancel, queue.rerun, queue.move):
+        for look in (queue.job, queue.cancel, queue.move):
             with pytest.raises(NotFound, match="no job 'job-of-nobody'"):
                 look("job-of-nobody")
 
@@ -251,9 +251,3 @@ class TestOrder:
         job = _claimed(queue)
         with pytest.raises(Conflict, match="does not wait any more"):
             queue.move(job.id, priority=3)
-
-    def test_a_rerun_is_another_job_with_the_same_body(self, queue: Queue) -> None:
-        job = queue.submit(asked())
-        again, other = queue.rerun(job.id), queue.rerun(job.id, seed=8)
-        assert (again.body, other.body["seed"]) == (job.body, 8)
-        assert len({job.id, again.id, other.id}) == 3

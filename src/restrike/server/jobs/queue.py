@@ -274,22 +274,6 @@ class Queue:
                 self._move(connection, job, JobState.FAILED, changes, _told(failure))
             return len(found)
 
-    def rerun(self, name: str, *, seed: int | None = None) -> Job:
-        """Submit the body of an ended job once more, with its seed or a new one. Raises NotFound."""
-        job = self.job(name)
-        body = dict(job.body) | ({} if seed is None else {"seed": seed})
-        return self.submit(
-            Submission(
-                kind=job.kind,
-                body=body,
-                workspace=job.workspace,
-                priority=job.priority,
-                needs=job.needs,
-                need_bytes=job.need_bytes,
-                label=job.label,
-            )
-        )
-
     def move(self, name: str, *, priority: int | None = None, before: str | None = None) -> Job:
         """Change where a waiting job stands: its priority, or right before another waiting job.
 
