@@ -254,6 +254,16 @@ def test_progress_never_falls_and_notices_are_part_of_the_answer(engine: Engine,
     assert answer.notices == ("width 130 is not within 16 to 128; 128 was used",)
 
 
+def test_progress_that_is_no_number_is_refused(engine: Engine, ready: Ready) -> None:
+    filled = ready("""
+    @restrike.endpoint()
+    def lost(ctx, payload: Ask):
+        ctx.progress(float("nan"))
+    """)
+    with pytest.raises(Refused, match="progress is no number"):
+        served(engine, filled)
+
+
 def test_numbers_are_drawn_from_the_seed(engine: Engine, ready: Ready) -> None:
     filled = ready("""
     import torch

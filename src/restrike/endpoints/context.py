@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,8 +65,10 @@ class Context:
         self._check()
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Tell how far it is, from 0 to 1; raises Cancelled as `check`."""
+        """Tell how far it is, from 0 to 1; raises Cancelled as `check`, Refused for what is no number."""
         self.check()
+        if math.isnan(fraction):
+            raise Refused("progress is no number; give how far it is, from 0 to 1")
         self._fraction = max(self._fraction, min(1.0, float(fraction)))
         self._watch(Progressed(fraction=self._fraction, note=note))
 

@@ -281,11 +281,10 @@ def _check_fits(service: Service, needs: _Needs) -> None:
         )
 
 
-def again(service: Service, job: Job, *, seed: int | None, terms: Terms | None = None) -> Job:
+def again(service: Service, job: Job, *, seed: int | None, terms: Terms, trusted: bool) -> Job:
     """The work of a job once more, with its seed, given or drawn for it, or another."""
     if seed is None and job.body.get("seed") is None:
         seed = job.record.get("seed")
     body = dict(job.body) if seed is None else {**job.body, "seed": seed}
-    work = Work(kind=job.kind, body=body, workspace=job.workspace, trusted=True)
-    terms = terms or Terms(priority=job.priority)
+    work = Work(kind=job.kind, body=body, workspace=job.workspace, trusted=trusted)
     return submit(service, replace(work, body={k: v for k, v in body.items() if k != REQUEST}), terms)

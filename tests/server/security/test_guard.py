@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 from starlette.testclient import TestClient
 
 from restrike.errors import Refused
@@ -110,6 +112,26 @@ def test_scopes(outside: TestClient, tokens: dict[str, str]) -> None:
         for scope, wanted in zip(Scope, statuses, strict=True):
             if wanted is not None:
                 assert status(scope, method, path, json=body) == wanted, (scope, method, path)
+
+
+def test_a_rerun_is_trusted_as_whoever_asks_for_it(
+    outside: TestClient, tokens: dict[str, str], tmp_path: Path
+) -> None:
+    style = tmp_path / "style.safetensors"
+    name = "transformer.blocks.0.qkv"
+    save_file(
+        {f"{name}.lora_A.weight": torch.ones(1, 96), f"{name}.lora_B.weight": torch.ones(288, 1)}, style
+    )
+    arguments = {"prompt": "seven", "adapters": [str(style)]}
+    flow = {"name": "styled", "steps": {"a": {"generate": "digits", "arguments": arguments}}}
+    body = {"workflow": flow, "trusted": True}
+    job = outside.post("/api/jobs", json=body, headers=bearer(tokens["admin"])).json()["id"]
+
+    def again(scope: str) -> int:
+        return outside.post(f"/api/jobs/{job}/rerun", headers=bearer(tokens[scope])).status_code
+
+    assert again("run") == 422
+    assert again("admin") == 202
 
 
 def test_only_an_admin_clears_memory(outside: TestClient, tokens: dict[str, str]) -> None:

@@ -35,9 +35,14 @@ Limit = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
 HERE = DEFAULT_WORKSPACE
 
 
+def may_be_trusted(grant: Grant) -> bool:
+    """Whether requests of this asker may name folders of the server."""
+    return Scope.ADMIN in grant.scopes
+
+
 def check_trust(trusted: bool, grant: Grant) -> None:
     """Refuse to trust a request of someone who is not."""
-    if trusted and Scope.ADMIN not in grant.scopes:
+    if trusted and not may_be_trusted(grant):
         raise Rejected(403, f"`trusted` needs a token with the scope '{Scope.ADMIN}'")
 
 

@@ -8,7 +8,16 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from restrike.errors import NotFound, RestrikeError
-from restrike.server.api.asking import HERE, Limit, TheGrant, TheService, Workspace, check_trust, heavy
+from restrike.server.api.asking import (
+    HERE,
+    Limit,
+    TheGrant,
+    TheService,
+    Workspace,
+    check_trust,
+    heavy,
+    may_be_trusted,
+)
 from restrike.server.api.bodies import MoveForm, RerunForm, SubmitForm
 from restrike.server.api.serving import served
 from restrike.server.jobs.model import Job, JobState
@@ -82,14 +91,15 @@ def cancel_job(job: str, service: TheService) -> Any:
 
 
 @router.post("/jobs/{job}/rerun", status_code=202, summary="Do a job once more")
-async def rerun_job(job: str, service: TheService, form: RerunForm | None = None) -> Any:
-    """The same work as a new job, with its seed or another."""
+async def rerun_job(job: str, service: TheService, grant: TheGrant, form: RerunForm | None = None) -> Any:
+    """The same work as a new job, with its seed or another; trusted as far as whoever asks may be."""
     form = form or RerunForm()
 
     def do() -> dict[str, Any]:
         found = service.queue.job(job)
         terms = Terms(client_id=form.client_id, priority=found.priority)
-        return detail(service, again(service, found, seed=form.chosen(), terms=terms))
+        trusted = may_be_trusted(grant)
+        return detail(service, again(service, found, seed=form.chosen(), terms=terms, trusted=trusted))
 
     return await heavy(service, do)
 

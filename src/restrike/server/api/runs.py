@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from restrike.errors import NotFound
-from restrike.server.api.asking import HERE, Limit, TheService, Workspace, heavy
+from restrike.server.api.asking import (
+    HERE,
+    Limit,
+    TheGrant,
+    TheService,
+    Workspace,
+    heavy,
+    may_be_trusted,
+)
 from restrike.server.api.bodies import RerunForm
 from restrike.server.api.jobs import detail
 from restrike.server.api.serving import served
@@ -104,15 +112,16 @@ async def rerun(
     workflow: str,
     number: str,
     service: TheService,
+    grant: TheGrant,
     workspace: Workspace = HERE,
     form: RerunForm | None = None,
 ) -> Any:
-    """The run's own definition, or its call of an endpoint, as a new job, with its seed or another."""
+    """The run's own definition, or its call of an endpoint, as a new job; trusted as whoever asks may be."""
     form = form or RerunForm()
 
     def do() -> dict[str, Any]:
         folder = _folder(service, workspace, workflow, number)
-        work = _again(folder, workspace, form.chosen())
+        work = replace(_again(folder, workspace, form.chosen()), trusted=may_be_trusted(grant))
         return detail(service, submit(service, work, Terms(client_id=form.client_id)))
 
     return await heavy(service, do)
@@ -123,8 +132,7 @@ def _again(folder: RunFolder, workspace: str, seed: int | None) -> Work:
     kind, body = JobKind.WORKFLOW, {"definition": definition, "name": folder.path.parent.name, "seed": seed}
     if "endpoint" in definition:
         kind, body = JobKind.ENDPOINT, {**definition, "seed": definition["seed"] if seed is None else seed}
-    # What ran was accepted before.
-    return Work(kind=kind, body=body, workspace=workspace, trusted=True)
+    return Work(kind=kind, body=body, workspace=workspace)
 
 
 @router.delete(_RUN, status_code=204, summary="Delete a run")
