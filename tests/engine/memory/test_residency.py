@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any
 
@@ -380,6 +380,61 @@ class TestWeightsThatNoFileHolds:
         assert (room.names, rested) == ({"b"}, [a])
         room.residency.use(c)
         assert rested == [a]
+
+    @pytest.mark.parametrize("by", ["a request", "the turn"])
+    def test_they_are_not_undone_while_they_are_in_use(self, by: str) -> None:
+        room = Room(1)
+        a, b = map(room.part, "ab")
+        rested: list[Part] = []
+        room.rest = rested.append
+        with room.residency.turn if by == "the turn" else nullcontext():
+            room.residency.use(a)
+            room.residency.altered(a, True)
+            let_go = room.residency.hold([a] if by == "a request" else [])
+            with pytest.raises(Shortfall):
+                room.residency.use(b)
+            assert rested == []
+            let_go()
+        # The control: in use no more, it is asked.
+        with pytest.raises(Shortfall):
+            room.residency.use(b)
+        assert rested == [a]
+
+    def test_what_undoes_them_is_not_taken_for_what_the_phase_uses(self) -> None:
+        room = Room(1)
+        a, b = map(room.part, "ab")
+        room.residency.use(a)
+        room.residency.altered(a, True)
+
+        def rest(part: Part) -> None:
+            with room.residency.turn:
+                room.residency.use(part)
+            room.residency.altered(part, False)
+
+        room.rest = rest
+        with room.residency.turn:
+            usage = room.residency.watch()
+            room.residency.room("step", SIZE_BYTES).release()
+            assert (usage.parts, room.names) == (set(), set())
+            room.residency.use(b)
+            assert usage.parts == {b}
+
+    def test_they_stay_when_the_way_to_main_memory_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def failing(*given: object) -> None:
+            raise RuntimeError("no page-locked memory")
+
+        monkeypatch.setattr(Host, "take", failing)
+        room = Room(1, host=ROOMY)
+        a, b = map(room.part, "ab")
+        room.residency.use(a)
+        room.residency.altered(a, True)
+        with pytest.raises(RuntimeError, match="page-locked"):
+            room.residency.use(b)
+        assert (a.place, a.component is not None) == (Place.DEVICE, True)
+        # The control: what can be built anew is let go.
+        room.residency.altered(a, False)
+        room.residency.use(b)
+        assert (a.place, a.component, room.names) == (Place.ABSENT, None, {"b"})
 
     def test_they_may_wait_in_main_memory(self) -> None:
         room = Room(1, host=ROOMY)
