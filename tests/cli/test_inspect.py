@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from cli.conftest import SEVEN, Restrike
-from restrike.media import Audio, write
+from restrike.media import Audio, read, write
 
 
 def test_a_file_of_ours_tells_all(restrike: Restrike) -> None:
@@ -62,3 +63,24 @@ def test_a_torn_file_is_refused(restrike: Restrike) -> None:
 def test_a_command_for_the_shell_is_quoted(restrike: Restrike) -> None:
     restrike(*SEVEN, "-o", "a b.png")
     assert "--from 'a b.png'" in restrike("inspect", "a b.png").out
+
+
+def test_the_cells_that_took_part_are_shown(restrike: Restrike, tmp_path: Path) -> None:
+    restrike(*SEVEN, "-o", "a.png", "--cells", "off")
+    assert "none are named" in restrike("inspect", "a.png").out
+    plain = read(tmp_path / "a.png")
+    assert plain.provenance is not None
+    made = replace(plain.provenance, cells=("154884587d3e0123456789", "feedfeedfeedfeed0000"))
+    write(tmp_path / "b.png", plain.frames_THWC, provenance=made)
+    told = restrike("inspect", "b.png").out
+    assert "154884587d3e0123, feedfeedfeedfeed" in told
+    assert "none are named" not in told
+
+
+def test_explain_of_a_picture_points_here(restrike: Restrike) -> None:
+    restrike(*SEVEN, "-o", "a b.png")
+    outcome = restrike("explain", "a b.png")
+    assert outcome.code == 2
+    assert "'a b.png' is a file" in outcome.err
+    assert "restrike inspect 'a b.png'" in outcome.err
+    assert "is a file" not in restrike("explain", "c.png").err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from restrike.cli import verbs
 from restrike.cli.server_options import ServerOptions, client_of
+from restrike.errors import Refused
 
 _JOB = "job-[0-9a-f]{16}"
 
@@ -50,8 +52,17 @@ def _of_run(options: Options) -> Sequence[dict[str, Any]]:
     from restrike.settings import settings
     from restrike.workflow.explain import described
 
+    _check_is_no_file(options.run)
     session = session_for(options.workspace or settings().workspace, [], None, None)
     return [described(step) for step in session.explain(options.run)]
+
+
+def _check_is_no_file(name: str) -> None:
+    if Path(name).is_file():
+        raise Refused(
+            f"'{name}' is a file, and a run is WORKFLOW/NUMBER; "
+            f"restrike inspect {shlex.quote(name)} shows what made it, and its cells"
+        )
 
 
 def _show(found: Sequence[dict[str, Any]]) -> None:

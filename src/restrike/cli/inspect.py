@@ -15,6 +15,9 @@ from restrike.cli import verbs
 if TYPE_CHECKING:
     from restrike.media import Media
 
+_NO_CELLS = "none are named; of a run's file, restrike explain RUN tells"
+"""The same file comes of a kept result whatever answered its forwards; only the run's manifest says what did."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -78,6 +81,7 @@ def _table(found: dict[str, Any]) -> None:
         for name, version in made["weight_versions"].items():
             rows.add("synced", f"{name} to version {version}")
         rows.add("seed", f"{made['seed']}, picture {made['item']}")
+        rows.add("cells", ", ".join(key[:16] for key in made["cells"]) or _NO_CELLS)
     rows.section("arguments")
     for name, value in made["arguments"].items():
         if value not in (None, {}, []):
