@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from restrike.engine.counts import CardCounters
+from restrike.errors import NotFound, RestrikeError
 from restrike.server.database.connect import Database
 from restrike.server.jobs.history import History
 from restrike.server.jobs.model import Job, JobKind, Submission
@@ -22,7 +23,7 @@ from restrike.server.worker.lines import STOP, Orders
 from restrike.server.worker.previews import Previews
 from restrike.server.worker.telling import Telling
 from restrike.server.worker.watching import Watching
-from restrike.server.workers import BUSY, IDLE, WorkerRow, Workers
+from restrike.server.workers import BUSY, IDLE, Report, WorkerRow, Workers
 
 _ROW = WorkerRow(id="w", device="cpu:0", owner="h 1 2 t", server="h 3 4 t", memory_bytes=1 << 30)
 
@@ -33,9 +34,10 @@ class _Scene:
     def __init__(self, database: Database, folder: Path) -> None:
         self.queue, self.workers, self.history = Queue(database), Workers(database), History(database)
         self.orders = Orders()
-        self.counted: tuple[CardCounters, ...] = ()
-        counted = lambda: self.counted  # noqa: E731
-        self.attendance = Attendance(_ROW, self.workers, self.queue, self.orders, print, counted)
+        self.report: Report | RestrikeError = Report()
+        self.complaints: list[str] = []
+        complain = self.complaints.append
+        self.attendance = Attendance(_ROW, self.workers, self.queue, self.orders, complain, self.held)
         self.queue.submit(Submission(kind=JobKind.GENERATION, body={"card": "x"}, workspace="default"))
         job = self.queue.claim(_ROW.facts)
         assert job is not None
@@ -45,6 +47,11 @@ class _Scene:
         watching = Watching(telling=self.telling, previews=previews, began=lambda run: None)
         doing: Any = None
         self.attempt = Attempt(job, doing, watching)
+
+    def held(self) -> Report:
+        if isinstance(self.report, RestrikeError):
+            raise self.report
+        return self.report
 
     def until(self, is_so: Callable[[], bool]) -> None:
         end_s = time.monotonic() + 20.0
@@ -78,12 +85,26 @@ def test_it_says_what_it_runs(scene: _Scene) -> None:
     (row,) = scene.workers.all()
     assert (row.report.job, row.report.attempt) == (scene.job.id, 1)
     assert row.report.rss_bytes > 0
-    # What the engine has counted by now, not what it had when the job began.
-    scene.counted = (CardCounters(card="digits"),)
-    scene.until(lambda: scene.workers.all()[0].report.cards == scene.counted)
+    # What the engine holds and has counted by now, not when the job began.
+    assert (row.report.resident, row.report.cards) == ((), ())
+    scene.report = Report(
+        resident=("a",), armed=("a",), resident_bytes=5, cards=(CardCounters(card="digits"),)
+    )
+    scene.until(lambda: scene.workers.all()[0].report.cards == cards)
+    (row,) = scene.workers.all()
+    assert (row.state, row.facts.resident, row.facts.armed) == (BUSY, ("a",), ("a",))
+    assert (row.report.resident_bytes, scene.attendance.worker.facts) == (5, row.facts)
 
     scene.attendance.part()
     scene.until(lambda: scene.workers.all()[0].state == IDLE)
+
+
+def test_what_cannot_be_told_is_complained_of_once_and_it_beats_on(scene: _Scene) -> None:
+    scene.report = NotFound("the checkpoint is gone")
+    scene.until(lambda: scene.complaints != [])
+    heard = scene.workers.all()[0].heartbeat
+    scene.until(lambda: scene.workers.all()[0].heartbeat > heard + 0.5)
+    assert scene.complaints == ["the checkpoint is gone"]
 
 
 def test_silence_is_told_and_ends_with_the_next_word(scene: _Scene) -> None:

@@ -35,14 +35,19 @@ def test_it_counts_by_card_and_in_few_words(tmp_path: Path, monkeypatch: pytest.
         capture="tape",
     )
     made = WorkerMachine(options=options, place=Place(folder=tmp_path))
-    assert made.counters() == ()
+    assert made.report().cards == ()
     result = made.engine.generate("digits", Request(prompt="a seven", seed=7, steps=4))
-    (card,) = made.counters()
+    (card,) = made.report().cards
     assert card.card == "digits"
     breaks = card.captures.eager_breaks
     assert sum(breaks.values()) + card.captures.replays == result.arguments.steps
     assert breaks["warming"] == 1
     monkeypatch.setattr(machine, "_REASONS_TOLD", 1)
-    (card,) = made.counters()
+    (card,) = made.report().cards
     assert set(card.captures.eager_breaks) == {"warming", "other reasons"}
+    report = made.report()
+    assert report.resident == (result.picture.provenance.weights,)
+    assert report.resident_bytes > 1_000_000
+    made.clear()
+    assert made.report().resident == ()
     made.close()

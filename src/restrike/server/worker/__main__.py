@@ -71,7 +71,7 @@ def _work(options: WorkerOptions, orders: Orders, nudges: Nudges) -> int:
     )
     place = Place(folder=options.data, database=options.database)
     machine = WorkerMachine(options=options, place=place)
-    attendance = Attendance(row, workers, queue, orders, complain, machine.counters)
+    attendance = Attendance(row, workers, queue, orders, complain, machine.report)
     return Worker(machine, queue, workers, Clearing(database), attendance, orders, nudges.give).run()
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from restrike.engine.counts import CardCounters
 from restrike.errors import RestrikeError
 from restrike.server.jobs.queue import Queue
 from restrike.server.worker.attempt import Attempt
@@ -26,7 +25,10 @@ SILENCE_S = 30.0
 
 
 class Attendance:
-    """The worker as others see it. `attend` and `part` say what it runs, `counted` what its engine did."""
+    """The worker as others see it. `attend` and `part` say what it runs; `held` is asked at every heartbeat.
+
+    `held` reports what the engine holds and did by now, which changes while a job runs.
+    """
 
     def __init__(
         self,
@@ -35,20 +37,25 @@ class Attendance:
         jobs: Queue,
         orders: Orders,
         complain: Callable[[str], None],
-        counted: Callable[[], tuple[CardCounters, ...]] = tuple,
+        held: Callable[[], Report] = Report,
     ) -> None:
-        self.worker, self._counted = worker, counted
+        self._row, self._held = worker, held
         self._workers, self._jobs, self._orders, self._complain = workers, jobs, orders, complain
         self._attempt: Attempt | None = None
         self._silences = 0
-        self._report = Report()
+        self._complaint = ""
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="attendance", daemon=True)
 
+    @property
+    def worker(self) -> WorkerRow:
+        """The worker with what it holds now."""
+        return replace(self._row, report=self._report())
+
     def begin(self) -> None:
         """Register the worker, and beat from now on."""
-        self._workers.register(self.worker)
+        self._workers.register(self._row)
         self._thread.start()
 
     def end(self) -> None:
@@ -59,7 +66,7 @@ class Attendance:
 
     def leave(self) -> None:
         """Let the worker, which beats no more, be forgotten."""
-        self._workers.leave(self.worker.id)
+        self._workers.leave(self._row.id)
 
     def attend(self, attempt: Attempt) -> None:
         """An attempt begins."""
@@ -70,11 +77,6 @@ class Attendance:
         """The attempt has ended."""
         with self._lock:
             self._attempt = None
-
-    def holds(self, *, resident: tuple[str, ...], armed: tuple[str, ...], resident_bytes: int) -> None:
-        """What the engine holds now, told with the next heartbeat."""
-        self._report = Report(resident=resident, armed=armed, resident_bytes=resident_bytes)
-        self.worker = replace(self.worker, report=self._report)
 
     def beat(self) -> None:
         """Tell what it holds now, before the next heartbeat does."""
@@ -114,14 +116,24 @@ class Attendance:
             self._silences += 1
             telling.aside("stall", {"step": step, "silent_s": round(silent_s, 1)})
 
+    def _report(self) -> Report:
+        try:
+            report = self._held()
+        except RestrikeError as error:
+            # A checkpoint is gone from the disk: what it is cannot be told any more, which is said once.
+            if error.message != self._complaint:
+                self._complaint = error.message
+                self._complain(error.message)
+            report = Report()
+        return replace(report, rss_bytes=rss_bytes())
+
     def _now(self, attempt: Attempt | None) -> WorkerRow:
-        report = replace(self._report, rss_bytes=rss_bytes(), cards=self._counted())
         if attempt is None:
-            return replace(self.worker, state=IDLE, report=report)
+            return replace(self.worker, state=IDLE)
         report = replace(
-            report,
+            self._report(),
             job=attempt.job.id,
             attempt=attempt.job.attempt,
             step_s=attempt.watching.longest_step_s,
         )
-        return replace(self.worker, state=BUSY, report=report)
+        return replace(self._row, state=BUSY, report=report)

@@ -7,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from restrike.engine.counts import CardCounters, by_card
+from restrike.engine.counts import by_card
 from restrike.errors import typed
 from restrike.mint.adoption.choice import cells_for
 from restrike.server.place import Place
 from restrike.server.worker.options import WorkerOptions
 from restrike.server.worker.servings import Servings
+from restrike.server.workers import Report
 from restrike.workflow.api import open_session
 from restrike.workflow.session import Session
 
@@ -82,11 +83,23 @@ class WorkerMachine:
         if "engine" in vars(self):
             self.engine.close()
 
-    def counters(self) -> tuple[CardCounters, ...]:
-        """What cells and captures did so far, by card and in few words; nothing before there is an engine."""
+    def report(self) -> Report:
+        """What it holds, and what cells and captures did so far, by card and in few words; waits for nobody.
+
+        Nothing before there is an engine.
+
+        Raises:
+            RestrikeError: the checkpoint of something that is loaded is gone, and with it what that is.
+        """
         if "engine" not in vars(self):
-            return ()
-        return by_card(each.brief(_REASONS_TOLD) for each in self.engine.counters())
+            return Report()
+        warm = self.engine.warm()
+        return Report(
+            resident=tuple(sorted({card.weights for card in warm})),
+            armed=tuple(sorted({card.weights for card in warm if card.is_armed})),
+            resident_bytes=self.weights_bytes(),
+            cards=by_card(each.brief(_REASONS_TOLD) for each in self.engine.counters()),
+        )
 
     def clear(self) -> int:
         """Let go of all that was loaded, which later jobs load anew; returns the bytes that are freed."""

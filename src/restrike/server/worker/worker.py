@@ -96,7 +96,6 @@ class Worker:
             if not self._clearing.waits(name):
                 return False
             freed_bytes = self._machine.clear()
-            self._tell_held()
             self._attendance.beat()
             self._clearing.done(name, freed_bytes)
         except RestrikeError as error:
@@ -176,27 +175,10 @@ class Worker:
 
     def _is_fit(self) -> bool:
         """Whether this process shall take another job, after one has ended."""
-        weights_bytes = self._tell_held()
-        if self._growth.exceeded(rss_bytes(), weights_bytes):
+        if self._growth.exceeded(rss_bytes(), self._machine.weights_bytes()):
             complain("grew beyond its bound beside weights; a fresh process takes its place")
             return False
         return self._machine.is_sound()
-
-    def _tell_held(self) -> int:
-        """Let others know what the engine holds now; returns the bytes of main memory that are weights."""
-        weights_bytes = self._machine.weights_bytes()
-        try:
-            warm = self._machine.engine.warm()
-        except RestrikeError as error:
-            # A checkpoint is gone from the disk: what it is cannot be told any more.
-            complain(error.message)
-            warm = ()
-        self._attendance.holds(
-            resident=tuple(sorted({card.weights for card in warm})),
-            armed=tuple(sorted({card.weights for card in warm if card.is_armed})),
-            resident_bytes=weights_bytes,
-        )
-        return weights_bytes
 
 
 def complain(message: str) -> None:
