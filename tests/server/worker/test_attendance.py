@@ -87,9 +87,8 @@ def test_it_says_what_it_runs(scene: _Scene) -> None:
     assert row.report.rss_bytes > 0
     # What the engine holds and has counted by now, not when the job began.
     assert (row.report.resident, row.report.cards) == ((), ())
-    scene.report = Report(
-        resident=("a",), armed=("a",), resident_bytes=5, cards=(CardCounters(card="digits"),)
-    )
+    cards = (CardCounters(card="digits"),)
+    scene.report = Report(resident=("a",), armed=("a",), resident_bytes=5, cards=cards)
     scene.until(lambda: scene.workers.all()[0].report.cards == cards)
     (row,) = scene.workers.all()
     assert (row.state, row.facts.resident, row.facts.armed) == (BUSY, ("a",), ("a",))
