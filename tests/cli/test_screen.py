@@ -13,8 +13,9 @@ from restrike.cards.request import Request
 from restrike.cli.job import Job, prepare
 from restrike.cli.options import Options
 from restrike.cli.screen import LiveScreen, PlainScreen, StepsDone, TimeLeft, can_preview, screen_for
+from restrike.engine.compiled.counters import CompiledReport
 from restrike.engine.engine import Engine
-from restrike.engine.events import Noticed
+from restrike.engine.events import Noticed, Succeeded
 from restrike.engine.requests import StreamOptions
 
 
@@ -130,3 +131,30 @@ def test_without_a_terminal_only_notices_are_shown(
 def test_a_notice_is_one_line_however_long(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     screen_for(job, None).show(Noticed(message="word " * 100 + "\n[red]end[/]"))
     assert capsys.readouterr().err.endswith("[red]end[/]\n")
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({}, ""),
+        ({"154884587d3e99": 7}, "7 of 8 forwards by cell 154884587d3e; eager: --cells off\n"),
+        (
+            {"154884587d3e99": 6, "feed84587d3e99": 1},
+            "7 of 8 forwards by cells 154884587d3e, feed84587d3e; eager: --cells off\n",
+        ),
+    ],
+)
+def test_that_cells_ran_is_told_and_how_to_do_without(
+    job: Job, engine: Engine, cells: dict[str, int], expected: str, *, is_live: bool
+) -> None:
+    *_, last = engine.stream(job.card, job.request)
+    assert isinstance(last, Succeeded)
+    compiled = CompiledReport(cells=cells, eager={"another size": 1})
+    console = terminal(color_system=None, force_terminal=is_live)
+    with LiveScreen(console, job, shows_picture=False) if is_live else PlainScreen(console) as screen:
+        screen.show(Succeeded(generation=replace(last.generation, compiled=compiled)))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert expected in text
+    assert ("forwards by" in text) is bool(cells)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from restrike.media import Media
 
 _NO_CELLS = "none are named; of a run's file, restrike explain RUN tells"
-"""The same file comes of a kept result whatever answered its forwards; only the run's manifest says what did."""
+"""A run's file does not say what answered its forwards: the manifest does."""
 
 
 @dataclass(frozen=True, kw_only=True)

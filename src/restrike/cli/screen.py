@@ -37,6 +37,7 @@ from restrike.engine.events import (
 
 if TYPE_CHECKING:
     from restrike.cli.job import Job
+    from restrike.engine.compiled.counters import CompiledReport
 
 REDRAWS_A_SECOND = 10
 PREVIEWS_A_PICTURE = 8
@@ -86,7 +87,7 @@ def can_preview(console: Console) -> bool:
 
 
 class PlainScreen:
-    """Notices alone, a line each: stderr is a file, a pipe or a dumb terminal."""
+    """Notices, and what cells did, a line each: stderr is a file, a pipe or a dumb terminal."""
 
     preview_every = 0
 
@@ -100,8 +101,13 @@ class PlainScreen:
         return None
 
     def show(self, event: Event) -> None:
-        if isinstance(event, Noticed):
-            _notice(self._console, event.message)
+        match event:
+            case Noticed():
+                _notice(self._console, event.message)
+            case Succeeded() if event.generation.compiled.executed:
+                self._console.print(answered(event.generation.compiled), soft_wrap=True)
+            case _:
+                pass
 
     def stopping(self) -> None:
         return None
@@ -188,7 +194,8 @@ class LiveScreen:
         made = event.generation
         frames, height_px, width_px, _ = made.picture.frames_THWC.shape
         size = f"{width_px}x{height_px}" + (f", {frames} frames" if frames > 1 else "")
-        return f"{made.card}, {size}, seed {made.seed}, {made.seconds:.1f} s"
+        cells = f"\n{answered(made.compiled)}" if made.compiled.executed else ""
+        return f"{made.card}, {size}, seed {made.seed}, {made.seconds:.1f} s{cells}"
 
     def _doing(self, event: StepFinished) -> str:
         items = self._job.arguments.items
@@ -225,6 +232,14 @@ class LiveScreen:
             # A new one: a display that is started again believes to be where it was.
             self._live = self._new_live()
             self._live.start()
+
+
+def answered(compiled: CompiledReport) -> str:
+    """'8 of 8 forwards by cell 154884587d3e; eager: --cells off': what ran, and how to do without."""
+    forwards = compiled.executed + sum(compiled.eager.values())
+    cells = ", ".join(key[:12] for key in compiled.cells)
+    which = "cell" if len(compiled.cells) == 1 else "cells"
+    return f"{compiled.executed} of {forwards} forwards by {which} {cells}; eager: --cells off"
 
 
 def _notice(console: Console, message: str) -> None:

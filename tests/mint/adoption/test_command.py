@@ -29,10 +29,15 @@ def _store(kept: CellStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_cells_that_are_kept_serve_without_being_asked_for_and_off_means_off(
     restrike: Restrike, kept: CellStore
 ) -> None:
-    made = json.loads(restrike(*SEVEN, "-o", "a.png", "--json").out)
+    outcome = restrike(*SEVEN, "-o", "a.png", "--json")
+    made = json.loads(outcome.out)
+    assert f"by cell {key_in(kept).hex[:12]}; eager: --cells off" in outcome.err
     assert list(made["compiled"]["cells"]) == [key_in(kept).hex]
     assert made["notices"] == []
-    plain = json.loads(restrike(*SEVEN, "-o", "b.png", "--json", "--cells", "off").out)
+    assert f"{key_in(kept).hex[:16]}\n" in restrike("inspect", "a.png").out
+    outcome = restrike(*SEVEN, "-o", "b.png", "--json", "--cells", "off")
+    plain = json.loads(outcome.out)
+    assert outcome.err == ""
     assert plain["compiled"] == {"cells": {}, "executed": 0, "eager": {}}
 
 
