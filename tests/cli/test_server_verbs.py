@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -221,6 +223,24 @@ def test_a_cancelled_job_ends_a_wait_as_cancelled(told: Restrike) -> None:
     found = json.loads(done.out)
     assert (found["error"]["type"], found["job"]["state"]) == ("Cancelled", "cancelled")
     assert "computed in" not in told("jobs", name).out
+
+
+def test_a_running_job_says_how_far_it_is(told: Restrike) -> None:
+    name = told("submit", "a two", "--card", "digits", "--steps", 1000, "-n", 8).out.strip()
+    try:
+        while (progress := told("jobs", name, "--json").json["progress"]) is None:
+            time.sleep(0.05)
+        assert (progress["total"], progress["pictures"]) == (1000, 8)
+        one = told("jobs", name).out
+        assert re.search(r"running for +\d+\.\d s", one)
+        assert re.search(r"picture, picture \d of 8, \d+ of 1000 steps", one)
+        assert re.search(r"picture \d of 8", " ".join(told("jobs", "--state", "running").out.split()))
+    finally:
+        told("cancel", name)
+    assert told("wait", name).code == 4
+    one = told("jobs", name).out
+    assert "steps" not in one
+    assert "running for" not in one
 
 
 @pytest.mark.parametrize(

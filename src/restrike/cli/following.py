@@ -39,11 +39,29 @@ def show(screen: RunScreen, event: JobEvent) -> None:
         case "step":
             screen.ended(_record(data))
         case "progress":
-            screen.denoised(data["done"], data["total"])
+            picture = picture_of(data)
+            screen.denoised(
+                ", ".join(filter(None, (data["step"], picture))), done=data["done"], total=data["total"]
+            )
         case "notice":
             screen.noted(f"note on {data['step']}: {data['message']}")
         case _:
             pass
+
+
+def progress_of(data: Mapping[str, Any]) -> str:
+    """How far a running job is, in words, by its newest progress; a handler's own says a share and a note."""
+    if "fraction" in data:
+        return ", ".join(filter(None, (f"{data['done']} %", data["note"])))
+    steps = f"{data['done']} of {data['total']} steps" if data["total"] else f"{data['done']} steps"
+    return ", ".join(filter(None, (data["step"], picture_of(data), steps)))
+
+
+def picture_of(data: Mapping[str, Any]) -> str:
+    """Which picture it is; nothing where there is one."""
+    # A worker of an earlier release does not count them.
+    pictures = data.get("pictures", 1)
+    return f"picture {data['picture']} of {pictures}" if pictures > 1 else ""
 
 
 def _show_state(screen: RunScreen, data: Mapping[str, Any]) -> None:

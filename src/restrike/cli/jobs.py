@@ -91,6 +91,7 @@ def _table(found: tuple[Job, ...]) -> RenderableType:
 
 
 def _one(job: Job) -> RenderableType:
+    from restrike.cli.following import progress_of
     from restrike.cli.tables import Rows
 
     rows = Rows()
@@ -101,7 +102,9 @@ def _one(job: Job) -> RenderableType:
     if job.device is not None:
         rows.add("device", f"{job.device}: {job.why}")
         rows.add("attempt", job.attempt)
-        rows.add("took", _took(job))
+        rows.add("running for" if job.state == "running" else "took", _took(job))
+    if job.progress is not None:
+        rows.add("progress", progress_of(job.progress))
     if job.run is not None:
         rows.add("run", job.run)
     if job.failure is not None:
@@ -132,6 +135,10 @@ def _how(job: Job, step: str) -> tuple[str, ...]:
 
 
 def _standing(job: Job) -> str:
+    from restrike.cli.following import progress_of
+
+    if job.progress is not None:
+        return f"{job.state}: {progress_of(job.progress)}"
     return f"{job.state}, {job.position} ahead" if job.position else str(job.state)
 
 

@@ -57,9 +57,9 @@ class RunScreen:
         """A step ended."""
         self._console.print(_line(record))
 
-    def denoised(self, done: int, total: int | None) -> None:
+    def denoised(self, what: str, *, done: int, total: int | None) -> None:
         """So many steps of a picture are done."""
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, description=what, completed=done, total=total)
 
     def noted(self, message: str) -> None:
         """Something worth knowing happened."""

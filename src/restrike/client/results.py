@@ -33,7 +33,8 @@ class Job:
 
     `position` counts the jobs that wait before a waiting one. `run` names its run folder, `why` says why it
     went to its device, `title` is its prompt or its workflow's name, `record` holds what its worker told:
-    timings, reused steps, versions of weights. `files` are empty in lists of jobs.
+    timings, reused steps, versions of weights. `progress` is what a running one told last: `done` of `total`
+    steps, of picture `picture` of `pictures`. `files` are empty in lists of jobs.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Job:
     run: str | None = None
     why: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
+    progress: Mapping[str, Any] | None = None
     files: tuple[JobFile, ...] = ()
 
     @property

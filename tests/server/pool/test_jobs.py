@@ -45,6 +45,14 @@ def test_progress_is_told_step_by_step_with_previews(pair: House) -> None:
     assert kinds[-1] == "state"
 
 
+def test_progress_says_which_of_how_many_pictures_it_is(pair: House) -> None:
+    job = pair.ended(pair.generate("five", seed=2, steps=2, items=[0, 1]))
+
+    told = [event.data for event in pair.events(job, "progress")]
+    places = [(data["picture"], data["pictures"], data["done"], data["total"]) for data in told]
+    assert places == [(1, 2, 0, 2), (1, 2, 1, 2), (1, 2, 2, 2), (2, 2, 1, 2), (2, 2, 2, 2)]
+
+
 def test_the_bytes_are_those_of_a_session_without_a_server(pair: House) -> None:
     job = pair.ended(pair.generate("eight", seed=3, steps=4))
     again = pair.ended(pair.submit(flow(("picture", digit(seed=3, prompt="eight"))), reuse=False))

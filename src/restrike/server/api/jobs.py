@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -62,7 +63,8 @@ def list_jobs(
     """Those of one workspace. `next` leads to the ones before them."""
     found = service.history.jobs(state=state, workspace=workspace, before=_place(before), limit=limit)
     more = f"{found[-1].created!r}:{found[-1].id}" if len(found) == limit else None
-    return {"jobs": [_shown(service, job_view(job)) for job in found], "next": service.shown(more)}
+    jobs = [_shown(service, {**job_view(job), "progress": _progress(service, job)}) for job in found]
+    return {"jobs": jobs, "next": service.shown(more)}
 
 
 @router.get("/jobs/{job}", summary="Look at one job")
@@ -151,6 +153,7 @@ def detail(service: Service, job: Job) -> dict[str, Any]:
     """A job with its place in the queue, its files and where to go from it."""
     view = job_view(job)
     view["position"] = service.history.ahead_of(job) if job.state is JobState.QUEUED else None
+    view["progress"] = _progress(service, job)
     view["files"] = _files(service, job)
     view["links"] = {
         "self": f"/api/jobs/{job.id}",
@@ -158,6 +161,14 @@ def detail(service: Service, job: Job) -> dict[str, Any]:
         "cancel": f"/api/jobs/{job.id}/cancel",
     }
     return _shown(service, view)
+
+
+def _progress(service: Service, job: Job) -> Mapping[str, Any] | None:
+    """The newest `progress` event of a running job's attempt; None before there is one."""
+    if job.state is not JobState.RUNNING or job.started is None:
+        return None
+    told = service.history.latest(job.id, "progress")
+    return None if told is None or told.time < job.started else told.data
 
 
 def _shown(service: Service, view: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Watching:
     most_rss_bytes: int = 0
     """Of this process, while the attempt ran."""
     _made: dict[str, Any] = field(default_factory=dict, init=False)
+    _items: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    """The pictures of the generation that runs in a step."""
 
     def run(self, event: RunEvent) -> None:
         """A run has its folder; a step began or ended."""
@@ -75,13 +77,14 @@ class Watching:
         """A generation of a step moved on."""
         match event:
             case Started():
+                self._items[step] = event.items
                 # The model may decide itself how many steps it takes: then nothing is known yet.
-                told = {"step": step, "item": None, "done": 0, "total": event.steps or None}
-                self.telling.tell("progress", told)
+                total = event.steps // len(event.items) or None
+                self._denoised(step, item=None, done=0, total=total)
             case StepFinished():
                 self.longest_step_s = max(self.longest_step_s, event.seconds)
-                counted = {"item": event.item, "done": event.step, "total": event.total}
-                self.telling.tell("progress", {"step": step, **counted, "seconds": round(event.seconds, 6)})
+                seconds = round(event.seconds, 6)
+                self._denoised(step, item=event.item, done=event.step, total=event.total, seconds=seconds)
             case PreviewReady():
                 self.telling.later(lambda: self._preview(step, event))
             case Noticed():
@@ -90,6 +93,12 @@ class Watching:
                 self._made[step] = _made(event)
             case _:
                 pass
+
+    def _denoised(self, step: str, *, item: int | None, **counted: Any) -> None:
+        """Steps are counted by picture, so it is told which of how many pictures it is."""
+        items = self._items[step]
+        place = {"picture": 1 if item is None else items.index(item) + 1, "pictures": len(items)}
+        self.telling.tell("progress", {"step": step, "item": item, **counted, **place})
 
     def _preview(self, step: str, event: PreviewReady) -> Told:
         shown = {"step": step, "item": event.item, "done": event.step}

@@ -16,8 +16,13 @@ export async function load(name) {
     get(`/api/jobs?${here}&state=queued&limit=200`),
     get(`/api/jobs?${here}&limit=60`),
   ]);
-  for (const list of lists) for (const job of list.jobs) if (!jobs.has(job.id)) jobs.set(job.id, job);
+  for (const list of lists) for (const job of list.jobs) if (!jobs.has(job.id)) known(job);
   draw();
+}
+
+function known(job) {
+  jobs.set(job.id, job);
+  if (job.progress) progressed(job, job.progress);
 }
 
 export const is_final = (state) => FINAL.includes(state);
@@ -41,9 +46,11 @@ export async function happened(event) {
   return null;
 }
 
-// A handler of an endpoint tells a fraction and what it does; a generation counts its steps.
-function progressed(job, { done, total, fraction, note }) {
-  Object.assign(job, { done, total, unit: fraction === undefined ? ` of ${total} steps` : " %" });
+// A handler of an endpoint tells a fraction and what it does; a generation counts the steps of each picture.
+function progressed(job, { done, total, fraction, note, picture = 1, pictures = 1 }) {
+  const which = pictures > 1 ? `picture ${picture} of ${pictures}, ` : "";
+  job.far = total ? `${which}${done}${fraction === undefined ? ` of ${total} steps` : " %"}` : "";
+  job.share = total ? (picture - 1 + done / total) / pictures : 0;
   if (note) job.step = note;
 }
 
@@ -71,8 +78,8 @@ function update(job) {
   }
   if (job.preview && card.look.getAttribute("src") !== job.preview) card.look.src = job.preview;
   card.step.textContent = job.note ?? job.step ?? job.why;
-  card.done.textContent = `${job.total ? `${job.done}${job.unit}` : "loading"} on ${job.device}`;
-  card.fill.style.width = `${job.total ? (100 * job.done) / job.total : 0}%`;
+  card.done.textContent = `${job.far || "loading"} on ${job.device}`;
+  card.fill.style.width = `${100 * (job.share ?? 0)}%`;
 }
 
 function new_card(job) {
