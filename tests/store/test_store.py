@@ -132,6 +132,18 @@ def test_the_nearest_key_is_the_one_with_fewest_differences(store: Store, put: P
     assert store.nearest(key(9), "another task") is None
 
 
+def test_the_nearest_key_is_of_the_same_scope_and_of_an_origin_that_counts(store: Store, put: Put) -> None:
+    put(1, "a", scope="shared")
+    put(2, "b", scope="workspace x")
+    mine = Key("step", "1", {"number": 3, "scope": "workspace x"})
+    nearest = store.nearest(mine, "task t")
+    assert nearest is not None
+    assert nearest.parts["number"] == 2
+    assert store.nearest(mine, "task t", counts=lambda origin: False) is None
+    assert store.nearest(Key("step", "1", {"number": 3, "scope": "workspace y"}), "task t") is None
+    assert store.nearest(key(3), "task t") is None
+
+
 def test_families_and_timings(store: Store, put: Put) -> None:
     put(1, "a")
     assert store.has_family(family(1))

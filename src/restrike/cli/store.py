@@ -137,7 +137,7 @@ def explain(options: ExplainOptions) -> None:
     """Show all that decided a kept result, and the nearest earlier one."""
     store = open_store()
     entry = store.find(options.key)
-    nearest = store.nearest(entry.key, entry.label)
+    nearest = store.nearest(entry.key, entry.label, before=entry.created)
     differences = nearest.diff(entry.key) if nearest else ()
     if options.json:
         typer.echo(jsons.dumps(_described(entry) | {"nearest": list(map(str, differences))}, indent=2))

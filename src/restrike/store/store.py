@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import LargeBinary, Row, bindparam, delete, func, insert, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
 from restrike.errors import NotFound, Refused, Shortfall
@@ -243,18 +243,31 @@ class Store:
             )
 
     @_mended
-    def nearest(self, key: Key, label: str, before: float = math.inf) -> Key | None:
-        """The key of the same operation, kept `before`, that differs from this one in the fewest places."""
+    def nearest(
+        self,
+        key: Key,
+        label: str,
+        before: float = math.inf,
+        counts: Callable[[str], bool] = lambda origin: True,
+    ) -> Key | None:
+        """The key of the same operation, kept `before`, that differs from this one in the fewest places.
+
+        Only one whose origin `counts`, and of the same scope: what another workspace keeps is its own.
+        """
+        scope = key.parts.get("scope")
+        # The encoding holds a text as it is; most others are left out before any is decoded.
+        alike = func.instr(entries.c.encoding, literal(str(scope or "").encode(), LargeBinary)) > 0
         with self._database.read() as connection:
             rows = connection.execute(
-                select(entries.c.digest, entries.c.encoding)
-                .where(entries.c.domain == key.domain, entries.c.label == label)
+                select(entries.c.digest, entries.c.encoding, entries.c.origin)
+                .where(entries.c.domain == key.domain, entries.c.label == label, alike)
                 .where(entries.c.digest != key.digest.hex, entries.c.created < min(before, time.time() + 1))
                 .order_by(entries.c.created.desc())
                 .limit(50)
             )
-            others = [Key.decode(row.encoding) for row in rows if _is_key_whole(row)]
-        return min(others, key=lambda other: len(key.diff(other)), default=None)
+            others = [Key.decode(row.encoding) for row in rows if _is_key_whole(row) and counts(row.origin)]
+        mine = (other for other in others if other.parts.get("scope") == scope)
+        return min(mine, key=lambda other: len(key.diff(other)), default=None)
 
     @_mended
     def has_family(self, family: Digest) -> bool:

@@ -5,27 +5,31 @@ It decides nothing; all differences come from the keys themselves.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from restrike.errors import NotFound
+from restrike.errors import NotFound, RestrikeError
 from restrike.keys import Difference, Key
 from restrike.store.store import Store
-from restrike.workflow.runs import Manifest, StepRecord
+from restrike.workflow.runs import Manifest, RunFolder, StepRecord
 from restrike.workflow.settling import versions_of
+from restrike.workflow.workspace import SHARED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
     """One action: what became of it, its key, and how the nearest earlier key differed.
 
-    `differences` lead from the nearest earlier key to this one; empty for a reused step, or when nothing of
-    the operation was kept before.
+    `differences` lead from the nearest key of an earlier run in the same scope to this one; empty for a
+    reused step, for a `new_member`, or when nothing of the operation was kept before. A new member is one of
+    a for_each that had only others in the run before: how it differs from those says nothing.
     """
 
     record: StepRecord
     key: Key | None
     made_by: str
+    new_member: bool = False
     nearest: Key | None = None
     differences: tuple[Difference, ...] = ()
 
@@ -38,8 +42,13 @@ class Explanation:
             return f"{self.record.status}: {self.record.reason}"
         if self.key is None:
             return f"{self.record.status}; its key is not kept any more"
+        if self.new_member:
+            return f"{self.record.status}: a new member, of which there is nothing earlier"
         if self.nearest is None:
-            return f"{self.record.status}: nothing of this operation was kept before"
+            where = (
+                "with the shared results" if self.key.parts.get("scope") == SHARED else "in this workspace"
+            )
+            return f"{self.record.status}: nothing of this operation was kept before {where}"
         changed = ", ".join(difference.path for difference in self.differences)
         return f"{self.record.status}: nearest earlier result differs in {changed}"
 
@@ -61,12 +70,36 @@ def described(step: Explanation) -> dict[str, Any]:
     }
 
 
-def explain(manifest: Manifest, store: Store) -> tuple[Explanation, ...]:
+def explain(folder: RunFolder, store: Store) -> tuple[Explanation, ...]:
     """Explain every step of a run."""
-    return tuple(_explained(record, store) for record in manifest.steps)
+    manifest, earlier = folder.manifest(), _actions_before(folder)
+    now = {record.action for record in manifest.steps}
+    return tuple(
+        _explained(record, manifest, store, new=_is_added(record.action, earlier, now))
+        for record in manifest.steps
+    )
 
 
-def _explained(record: StepRecord, store: Store) -> Explanation:
+def _actions_before(folder: RunFolder) -> frozenset[str]:
+    """The actions of the workflow's run before; none where there is no manifest that can be read."""
+    try:
+        before = folder.before()
+        return frozenset(record.action for record in before.manifest().steps) if before else frozenset()
+    except RestrikeError:
+        return frozenset()
+
+
+def _is_added(action: str, earlier: Set[str], now: Set[str]) -> bool:
+    """Whether it is a member beside those of the run before, all of which are still there.
+
+    Where one of them is gone it may be that one under another name, for a text that is edited names anew.
+    """
+    step = action.rpartition("[")[0]
+    others = {other for other in earlier if step and other.rpartition("[")[0] == step}
+    return bool(others) and action not in earlier and others <= now
+
+
+def _explained(record: StepRecord, manifest: Manifest, store: Store, *, new: bool) -> Explanation:
     try:
         entry = store.find(record.key) if record.key else None
     except NotFound:
@@ -74,9 +107,14 @@ def _explained(record: StepRecord, store: Store) -> Explanation:
     if entry is None:
         return Explanation(record=record, key=None, made_by=record.origin)
     made_by = versions_of(entry.origin)[0]
-    if record.status == "reused":
-        return Explanation(record=record, key=entry.key, made_by=made_by)
-    nearest = store.nearest(entry.key, entry.label, before=entry.created)
+    if record.status == "reused" or new:
+        return Explanation(record=record, key=entry.key, made_by=made_by, new_member=new)
+    nearest = store.nearest(
+        entry.key,
+        entry.label,
+        before=min(entry.created, manifest.started),
+        counts=lambda origin: versions_of(origin)[0] != manifest.run,
+    )
     return Explanation(
         record=record,
         key=entry.key,

@@ -129,6 +129,11 @@ class RunFolder:
             raise NotFound(f"no run '{name}'; there are {', '.join(numbers[-10:])}")
         return cls(parent / wanted)
 
+    def before(self) -> RunFolder | None:
+        """The workflow's run before this one, of those that have a manifest; None for the first."""
+        earlier = [path for path in _numbered(self.path.parent) if int(path.name) < int(self.path.name)]
+        return next((RunFolder(path) for path in reversed(earlier) if (path / MANIFEST).exists()), None)
+
     def write_definition(self, tree: Mapping[str, Any]) -> None:
         """Keep the resolved definition, with all seeds drawn and all variables set."""
         write_file(self.path / DEFINITION, _json(tree))

@@ -129,7 +129,7 @@ class Session:
 
     def explain(self, name: str) -> tuple[Explanation, ...]:
         """Why each step of a run was reused or computed."""
-        return explain(RunFolder.open(self.workspace, name).manifest(), self.store)
+        return explain(RunFolder.open(self.workspace, name), self.store)
 
 
 def _fresh(asked: Asked) -> frozenset[str]:

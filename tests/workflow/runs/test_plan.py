@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from restrike.errors import Unknown
+from restrike.errors import Cancelled, Unknown
 from restrike.workflow.plan import Status
-from restrike.workflow.runner import Audited
+from restrike.workflow.runner import Audited, StepEnded
+from restrike.workflow.runs import Manifest
 from restrike.workflow.session import Asked, Watch
 from restrike.workflow.source import read_tree
 
@@ -218,7 +219,50 @@ def test_explain_tells_each_step(lab: Lab) -> None:
     assert {"operation", "arguments", "scope", "seed"} <= one.key.parts.keys()
     assert two.why == "computed: nearest earlier result differs in arguments.height, arguments.width"
     assert str(two.differences[0]) == "arguments.height: 16 -> 20"
-    assert lab.session.explain(first.run)[0].why == "computed: nothing of this operation was kept before"
+    nothing = "computed: nothing of this operation was kept before in this workspace"
+    assert lab.session.explain(first.run)[0].why == nothing
     third = lab.run(steps(base=digit("a one"), big=resized("$step.base")))
     assert "arguments.prompt" in lab.session.explain(third.run)[0].why
     assert lab.session.explain(third.run)[1].why.endswith("differs in arguments.clip")
+
+
+def test_what_another_workspace_keeps_is_no_earlier_result(lab: Lab) -> None:
+    Lab(lab.root, lab.engine, lab.tasks, workspace="_ready").run(steps(base=digit("zero")))
+    (step,) = lab.session.explain(lab.run(steps(base=digit())).run)
+    assert (step.nearest, step.why.endswith("kept before in this workspace")) == (None, True)
+    shared = {**steps(base=digit("a one")), "reuse": {"scope": "shared"}}
+    (step,) = lab.session.explain(lab.run(shared).run)
+    assert (step.nearest, step.why.endswith("kept before with the shared results")) == (None, True)
+    (step,) = lab.session.explain(lab.run(steps(base=digit("zero"))).run)
+    assert [each.path for each in step.differences] == ["arguments.prompt"]
+
+
+def test_siblings_of_a_run_are_not_earlier_and_a_new_member_says_that_it_is_new(lab: Lab) -> None:
+    def members(*digits: str) -> Manifest:
+        return lab.run(steps(digit={**digit("$item"), "for_each": list(digits)}))
+
+    def whys(manifest: Manifest) -> dict[str, str]:
+        return {step.record.action: step.why for step in lab.session.explain(manifest.run)}
+
+    first = whys(members("three", "seven"))
+    assert len(first) == 2
+    assert all(why.endswith("kept before in this workspace") for why in first.values())
+    added = whys(members("three", "seven", "nine"))
+    assert added["digit[three]"].startswith("reused")
+    assert added["digit[nine]"] == "computed: a new member, of which there is nothing earlier"
+    # An edited text is a member of another name: the one that is gone is what it differs from.
+    edited = whys(members("three", "seven", "a nine"))
+    assert "arguments.prompt" in edited["digit[a nine]"]
+    assert "new member" not in edited["digit[a nine]"]
+
+
+def test_what_a_resumed_run_made_before_is_not_earlier_either(lab: Lab) -> None:
+    def stop(event: object) -> None:
+        if isinstance(event, StepEnded):
+            raise Cancelled("enough")
+
+    tree = steps(one=digit("a one"), two=digit("a two"))
+    with pytest.raises(Cancelled):
+        lab.run(tree, watch=Watch(run=stop))
+    resumed = lab.session.resume("w/latest")
+    assert all(step.nearest is None for step in lab.session.explain(resumed.run))
