@@ -59,14 +59,15 @@ def test_saying_a_default_changes_no_key(name: str) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "steps.a.arguments.steps": ({"steps": 5000}, "steps 5000: the weights of 'digits'"),
-    "steps.a.arguments.width": ({"width": 9}, "the nearest is 8"),
+    "steps.a.arguments.width": ({"width": 9}, "width 9: card 'digits' takes only 8"),
     "steps.a.arguments.guidance": ({"guidance": "much"}, "guidance 'much' is not a number"),
     "steps.a.arguments.solver": ({"solver": "heun"}, "euler, sde, unipc"),
     "steps.a.arguments.count": ({"count": 0}, "is not a whole number from 1"),
     "steps.a.arguments.seed": ({"seed": 3}, "beside its arguments"),
     "steps.a.arguments.stepz": ({"stepz": 3}, "no argument 'stepz'; did you mean 'steps'?"),
     "steps.a.arguments.image": ({"image": "cat.png"}, "write $asset.PATH or $step.NAME"),
-    "steps.a.arguments.prompt": ({"prompt": " "}, "prompt is empty"),
+    "steps.a.arguments.prompt": ({"prompt": "a cat"}, "prompt 'a cat' names no digit; card 'digits' draws one"),
+    "steps.a.arguments.negative_prompt": ({"negative_prompt": "a cat"}, "negative_prompt 'a cat' names no"),
     "steps.a.arguments.shift": ({"shift": 3.0, "sigmas": [1.0, 0.5]}, "no effect, since sigmas are given"),
     "steps.a.arguments.call": ({"call": {}}, "no argument 'call'"),
 }
@@ -78,6 +79,11 @@ def test_each_wrong_argument_is_found_at_its_place(path: str) -> None:
     found = findings(steps(a={**DIGIT, "arguments": {"prompt": "a seven", **given}}))
     assert list(found) == [path]
     assert message in found[path]
+
+
+def test_an_empty_prompt_is_found_once() -> None:
+    found = findings(steps(a={**DIGIT, "arguments": {"prompt": " "}}))
+    assert found == {"steps.a.arguments.prompt": "prompt is empty; say what to make"}
 
 
 def test_all_wrong_arguments_are_found_at_once() -> None:
@@ -239,7 +245,7 @@ def test_a_long_line_of_steps_is_no_trouble() -> None:
 def test_references_work_wherever_a_value_stands() -> None:
     written = {
         "seed": "$var.seed",
-        "variables": {"seed": 5, "card": "digits", "crf": 9, "save": True, "where": "a/b", "list": ["x"]},
+        "variables": {"seed": 5, "card": "digits", "crf": 9, "save": True, "where": "a/b", "list": ["one"]},
         "steps": {
             "a": {
                 "generate": "$var.card",
@@ -259,7 +265,7 @@ def test_references_work_wherever_a_value_stands() -> None:
     graph = expanded(written)
     result = only(graph).result
     assert graph.seed == 5
-    assert (result.options, result.folder, result.name, result.save) == ({"crf": 9}, "a/b", "x", True)
+    assert (result.options, result.folder, result.name, result.save) == ({"crf": 9}, "a/b", "one", True)
 
 
 def test_what_is_needed_beforehand_cannot_come_from_a_step() -> None:

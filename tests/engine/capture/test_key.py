@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -158,14 +158,23 @@ SWITCHES: dict[str, Callable[[bool], Any]] = {
     "math attention": lambda on: torch.backends.cuda.enable_math_sdp(not on),
     "default dtype": lambda on: torch.set_default_dtype(torch.float64 if on else torch.float32),
     "warnings about determinism": lambda on: torch._C._set_deterministic_algorithms(False, warn_only=on),
-    "gradients": torch.set_grad_enabled,
+    "gradients": lambda on: torch.set_grad_enabled(not on),
     "kernels of oneDNN": lambda on: torch.backends.mkldnn.set_flags(not on),
     "attention that saves memory": lambda on: torch.backends.cuda.enable_mem_efficient_sdp(not on),
     "attention of cuDNN": lambda on: torch.backends.cuda.enable_cudnn_sdp(not on),
 }
 
 
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Torch's threads, which are the machine's own business, as they were."""
+    count = torch.get_num_threads()
+    yield
+    torch.set_num_threads(count)
+
+
 @pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.usefixtures("threads")
 def test_each_switch_of_the_process_is_in_the_key(name: str) -> None:
     lab = fresh()
     plan = lab.plan()
