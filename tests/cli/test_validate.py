@@ -107,7 +107,7 @@ def test_a_file_that_is_not_there_is_refused(restrike: Restrike) -> None:
 
 
 def test_a_value_may_hold_an_equals_sign(restrike: Restrike, file: Path) -> None:
-    assert restrike("validate", file, "-v", "prompt=a=b").code == 0
+    assert restrike("validate", file, "-v", "prompt=a=six").code == 0
 
 
 def test_the_schema_is_one_object(restrike: Restrike) -> None:

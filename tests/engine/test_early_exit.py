@@ -140,4 +140,4 @@ class TestRefusals:
     def test_a_loop_that_cannot_end_early(self) -> None:
         card = looped(lambda inner: Counting())
         with pytest.raises(Refused, match="extension 'ends-at' cannot end this card's pictures early"):
-            Engine(device="cpu", extensions=(EndsAt(1),)).generate(card, Request(prompt="x", steps=4))
+            Engine(device="cpu", extensions=(EndsAt(1),)).generate(card, Request(prompt="a 1", steps=4))

@@ -328,7 +328,7 @@ class Counting:
 def test_the_engine_drives_a_loop_that_it_has_never_seen() -> None:
     card = looped(lambda inner: Counting())
     events = list(
-        Engine(device="cpu").stream(card, Request(prompt="x", steps=3), StreamOptions(preview_every=1))
+        Engine(device="cpu").stream(card, Request(prompt="a 1", steps=3), StreamOptions(preview_every=1))
     )
     assert kinds(events) == ["Started", *["StepFinished"] * 3, "PictureFinished", "Succeeded"]
     assert isinstance(events[-1], Succeeded)

@@ -80,7 +80,7 @@ entries = st.lists(st.text("abcdef1", min_size=1, max_size=8), min_size=1, max_s
 
 @given(entries, st.data())
 def test_an_insert_changes_no_other_member(written: list[str], data: st.DataObject) -> None:
-    step = {**DIGIT, "arguments": {"prompt": "$item"}}
+    step = {"generate": "shapes", "arguments": {"prompt": "$item"}}
     before = keys_of(expanded(steps(a={**step, "for_each": written})))
     at = data.draw(st.integers(0, len(written)))
     longer = [*written[:at], "a new one", *written[at:]]

@@ -192,7 +192,7 @@ def test_a_spec_that_contradicts_itself_is_found_where_it_does(path: str) -> Non
 
 def test_a_value_for_no_variable_is_named_with_the_nearest() -> None:
     found = findings(
-        {"seed": 1, "variables": {"prompt": "a"}, "steps": {"a": STEPS | {"arguments": {"prompt": "x"}}}},
+        {"seed": 1, "variables": {"prompt": "a"}, "steps": {"a": STEPS | {"arguments": {"prompt": "six"}}}},
         {"promt": 1},
     )
     assert found == {"variables.promt": "no variable 'promt'; did you mean 'prompt'? (there is prompt)"}

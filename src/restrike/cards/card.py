@@ -161,7 +161,8 @@ class ModelCard:
     `model_index.json` that this card serves. A card with a `fitting` is one of a family until it is fitted
     to a checkpoint. `libraries` are the packages beside torch that compute for it: their versions go into
     provenance. `adapter_names` brings the names of a LoRA as other trainers write them to those of peft.
-    `example` is a prompt that it serves well. `compile` says what of it can be compiled, None for nothing.
+    `example` is a prompt that it serves well. `prompt_fault` says of a text what keeps it from being a prompt
+    here, beginning with the verb, or None. `compile` says what of it can be compiled, None for nothing.
     """
 
     name: str
@@ -180,6 +181,7 @@ class ModelCard:
     takes_call_arguments: bool = False
     adapter_names: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     example: str = ""
+    prompt_fault: Callable[[str], str | None] | None = None
     fitting: Fitting | None = None
     compile: Compile | None = None
 

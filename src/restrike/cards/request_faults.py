@@ -23,6 +23,8 @@ SEED_LIMIT = 2**53 - 1
 COUNT_LIMIT = 1000
 LIMITS = {"guidance": (0, 1000), "guidance_2": (0, 1000), "shift": (0.01, 100), "fps": (0.1, 1000)}
 BRANCHED = ("cfg", "batched")
+_SHOWN = 60
+"""So many characters of a prompt are shown."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Fault:
 
 def faults_of(card: ModelCard, loop: LoopSpec | None, asked: Arguments) -> tuple[Fault, ...]:
     """The faults that each argument has by itself; `loop` is None when none of the card serves the task."""
-    faults = [*_prompt_and_items(card, asked), *_numbers(asked), *_sizes(card, asked), *_steps(card, asked)]
+    faults = [*_prompt_and_items(card, asked), *_meaning(card, asked), *_numbers(asked)]
+    faults += [*_sizes(card, asked), *_steps(card, asked)]
     if loop is None:
         message = f"card '{card.name}' does not do {asked.task}; it does {', '.join(card.tasks())}"
         faults.insert(0, Fault("", message))
@@ -78,6 +81,17 @@ def _prompt_and_items(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
         yield Fault("items", f"items {asked.items} are not distinct indices from 0")
     elif max(asked.items) > SEED_LIMIT:
         yield Fault("items", f"item {max(asked.items)} is not an index from 0 to {SEED_LIMIT}")
+
+
+def _meaning(card: ModelCard, asked: Arguments) -> Iterator[Fault]:
+    """What keeps a text from saying anything to the card; an empty one says nothing on purpose."""
+    read = ("prompt", "negative_prompt") if _reads_negative(asked) else ("prompt",)
+    for name in read:
+        text = " ".join(getattr(asked, name).split())
+        why = card.prompt_fault(text) if text and card.prompt_fault is not None else None
+        if why is not None:
+            begun = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+            yield Fault(name, f"{name} '{begun}' {why}")
 
 
 def _numbers(asked: Arguments) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restrike.errors import Refused
-from restrike.models.digits.prompts import WORDS, digit_of, unknown_words
+from restrike.models.digits.prompts import WORDS, digit_of, prompt_fault, unknown_words
 
 
 @pytest.mark.parametrize("digit", range(10))
@@ -36,6 +36,14 @@ def test_no_digit_or_several_are_refused_in_one_line(prompt: str, named: str) ->
     with pytest.raises(Refused, match=rf"names {named}; card 'digits' draws one, 0 to 9") as refusal:
         digit_of(prompt)
     assert "\n" not in refusal.value.message
+
+
+def test_the_fault_of_a_prompt_is_told_in_short() -> None:
+    assert prompt_fault("a seven") is None
+    assert prompt_fault("a cat") == (
+        "names no digit; card 'digits' draws one, 0 to 9, as in 'a seven' or 'the digit 7'"
+    )
+    assert (prompt_fault("7" * 5000) or "").startswith(f"names 5000 digits ({'7, ' * 10}...); card")
 
 
 def test_unknown_words_are_told_once_and_in_order() -> None:

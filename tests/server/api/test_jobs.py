@@ -83,6 +83,12 @@ def test_all_findings_come_at_once(client: TestClient) -> None:
     assert [each["path"] for each in answer["findings"]] == ["steps.a.generate", "steps.b.task"]
 
 
+def test_a_prompt_that_means_nothing_to_the_card_is_refused_before_it_waits(client: TestClient) -> None:
+    answer = submit(client, status=422, generation={"card": "digits", "prompt": "a cat"})
+    assert [each["path"] for each in answer["findings"]] == ["prompt"]
+    assert answer["findings"][0]["message"].startswith("prompt 'a cat' names no digit; card 'digits' draws")
+
+
 def test_an_empty_text_is_refused(client: TestClient) -> None:
     submit(client, status=422, text="")
 
@@ -277,8 +283,8 @@ def test_numbers_for_prometheus(client: TestClient) -> None:
 
 
 def test_the_words_of_a_client_come_back_as_they_were(client: TestClient, service: Service) -> None:
-    prompt = f"seven, as in {service.place.folder}/seven.png"
-    job = client.post("/api/jobs", json={"generation": {"card": "digits", "prompt": prompt}}).json()
+    prompt = f"a circle, as in {service.place.folder}/seven.png"
+    job = client.post("/api/jobs", json={"generation": {"card": "shapes", "prompt": prompt}}).json()
     assert job["title"] == prompt
     assert client.get("/api/jobs").json()["jobs"][0]["title"] == prompt
     assert client.get(f"/api/jobs/{job['id']}/body").json()["prompt"] == prompt

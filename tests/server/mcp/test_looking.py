@@ -54,7 +54,7 @@ def test_one_of_each_can_be_read(agent: Agent) -> None:
 
 
 def test_a_long_workflow_is_read_in_pages(agent: Agent) -> None:
-    step = {"generate": "digits", "arguments": {"prompt": "one two three " * 20}}
+    step = {"generate": "digits", "arguments": {"prompt": "a one" + " please" * 40}}
     agent.call("edit", workflow="long", patch={"steps": {f"s{n}": step for n in range(40)}}, on=0)
     text, offset = "", 0
     while offset is not None:

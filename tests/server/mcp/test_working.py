@@ -45,11 +45,11 @@ def test_a_retry_under_a_client_id_is_the_same_job(agent: Agent) -> None:
 
 def test_all_faults_are_told_at_once_with_their_places(agent: Agent) -> None:
     faults = agent.call(
-        "validate", work={"generation": {"card": "digits", "prompt": "a", "width": 9, "steps": 0}}
+        "validate", work={"generation": {"card": "digits", "prompt": "a cat", "width": 9, "steps": 0}}
     )
     assert not faults.tree["valid"]
-    assert [each["path"] for each in faults.tree["findings"]] == ["width", "steps"]
-    assert agent.call("validate", work={"generation": {"card": "digits", "prompt": "a"}}).tree["valid"]
+    assert [each["path"] for each in faults.tree["findings"]] == ["prompt", "width", "steps"]
+    assert agent.call("validate", work={"generation": {"card": "digits", "prompt": "a 1"}}).tree["valid"]
 
 
 def test_waiting_is_bounded_and_changes_nothing(agent: Agent) -> None:

@@ -53,6 +53,7 @@ CARD = ModelCard(
     precisions=("float32", "bfloat16"),
     location=Packaged("restrike.models.digits"),
     example="a seven",
+    prompt_fault=Deferred("restrike.models.digits.prompts:prompt_fault"),
     compile=Compile(
         targets=(
             CompileTarget(component="transformer", ingress=("latent", "text", "timestep"), text="text"),

@@ -20,6 +20,8 @@ _MANNERS = ("handwritten", "written", "drawn", "single")
 _VERBS = ("draw", "write", "paint", "make", "show")
 _SILENT = frozenset({*_ARTICLES, *_NOUNS, *_MANNERS, *_VERBS})
 """Words that are true of every picture here, or say nothing of it."""
+_LISTED = 10
+"""So many digits are listed one by one."""
 
 
 def digit_of(prompt: str) -> int:
@@ -28,20 +30,30 @@ def digit_of(prompt: str) -> int:
     Raises:
         Refused: the prompt names no digit, or several.
     """
-    digits = [digit for word in _words(prompt) for digit in _digits_in(word)]
-    if len(digits) != 1:
-        named = f"{len(digits)} digits ({', '.join(map(str, digits))})" if digits else "no digit"
-        raise Refused(
-            f"prompt '{' '.join(prompt.split())}' names {named}; card 'digits' draws one, 0 to 9, "
-            "as in 'a seven' or 'the digit 7'"
-        )
-    return digits[0]
+    fault = prompt_fault(prompt)
+    if fault is not None:
+        raise Refused(f"prompt '{' '.join(prompt.split())}' {fault}")
+    return _digits_of(prompt)[0]
+
+
+def prompt_fault(prompt: str) -> str | None:
+    """What keeps a text from being a prompt, beginning with the verb: it names no digit, or several."""
+    digits = _digits_of(prompt)
+    if len(digits) == 1:
+        return None
+    listed = ", ".join(map(str, digits[:_LISTED])) + (", ..." if len(digits) > _LISTED else "")
+    named = f"{len(digits)} digits ({listed})" if digits else "no digit"
+    return f"names {named}; card 'digits' draws one, 0 to 9, as in 'a seven' or 'the digit 7'"
 
 
 def unknown_words(prompt: str) -> tuple[str, ...]:
     """The words that the model has never seen, each once, in their order."""
     words = dict.fromkeys(_words(prompt))
     return tuple(word for word in words if word not in _SILENT and not _digits_in(word))
+
+
+def _digits_of(prompt: str) -> list[int]:
+    return [digit for word in _words(prompt) for digit in _digits_in(word)]
 
 
 def _digits_in(word: str) -> list[int]:

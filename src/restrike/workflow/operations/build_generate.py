@@ -115,7 +115,7 @@ def _count(value: Any, site: Site) -> int:
 
 def _examined(card: ModelCard, now: dict[str, Any], later: Mapping[str, Any], site: Site) -> Examined:
     """The constants held against the card; what comes later stands aside, or as something of its kind."""
-    stand_ins: dict[str, Any] = {PROMPT: "" if card.takes_call_arguments else "a picture"}
+    stand_ins: dict[str, Any] = {PROMPT: "" if card.takes_call_arguments else card.example or "a picture"}
     if IMAGE in later:
         import numpy as np
 
