@@ -103,7 +103,7 @@ def test_a_job_is_submitted_waited_for_and_looked_at(told: Restrike) -> None:
     (step,) = told("explain", name, "--json").json["steps"]
     assert line in step["how"][0]
     assert told("explain", "job-0123456789abcdef").code == 2
-    assert told("cancel", name).out == f"{name} succeeded\n"
+    assert told("cancel", name).out == f"{name} had already ended (succeeded); nothing was cancelled\n"
     lines = told("logs", name).out.splitlines()
     assert lines[0].endswith("state       state=queued")
     assert lines[-1].endswith("state       state=succeeded")
@@ -174,7 +174,8 @@ def test_a_queue_is_paused_sorted_drained_and_resumed(told: Restrike) -> None:
     try:
         assert told("queue", "pause").out.splitlines() == [
             "paused: nothing new starts",
-            "jobs are accepted",
+            "open: new jobs are accepted",
+            "0 running, 0 waiting in workspace default",
         ]
         first, second, third = (told(*seven, "--seed", seed).out.strip() for seed in (1, 2, 3))
         assert told("move", third, "--before", second, "--json").json["position"] == 1
@@ -184,13 +185,20 @@ def test_a_queue_is_paused_sorted_drained_and_resumed(told: Restrike) -> None:
         )
         assert told("move", first, "--json").code == 2
         assert "the queue is paused" in told("jobs", first).out
+        assert told("queue").out.splitlines()[2] == "0 running, 3 waiting in workspace default"
         assert told("queue", "drain", "--json").json == {"paused": True, "draining": True}
         assert "draining" in told(*seven).err
     finally:
         assert told("queue", "resume", "--json").json == {"paused": False, "draining": False}
     ended = [told("wait", name, "--json").json for name in (first, second, third)]
     assert sorted(ended, key=lambda job: job["started"]) == [ended[1], ended[0], ended[2]]
-    assert "unknown wish 'stop'" in told("queue", "stop").err
+    assert told("queue").out.splitlines()[:2] == [
+        "running: waiting jobs start",
+        "open: new jobs are accepted",
+    ]
+    refused = told("queue", "stop").err
+    assert "unknown wish 'stop'" in refused
+    assert "`restrike cancel JOB` stops a job" in refused
     done = told("move", first, "--priority", 1)
     assert (done.code, "does not wait any more" in done.err) == (2, True)
 
@@ -217,12 +225,40 @@ def test_a_job_is_done_again_with_its_seed_or_another(told: Restrike, tmp_path: 
 
 def test_a_cancelled_job_ends_a_wait_as_cancelled(told: Restrike) -> None:
     name = told("submit", "a two", "--card", "digits", "--steps", 1000).out.strip()
-    assert name in told("cancel", name).out
+    assert told("cancel", name).out in (f"{name} cancelled\n", f"{name} will stop at its next step\n")
     done = told("wait", name, "--json")
     assert done.code == 4
     found = json.loads(done.out)
     assert (found["error"]["type"], found["job"]["state"]) == ("Cancelled", "cancelled")
     assert "computed in" not in told("jobs", name).out
+
+
+def test_what_idle_devices_hold_is_let_go(told: Restrike) -> None:
+    told("submit", "a two", "--card", "digits", "--seed", 77, "--steps", 2, "--wait")
+    while told("jobs", "--state", "running", "--json").json["jobs"]:
+        time.sleep(0.05)
+    done = told("memory", "clear", "cpu:0")
+    assert done.code == 0, done.err
+    assert re.fullmatch(r"cpu:0  \d+\.\d MB freed\n", done.out)
+    # Control: nothing is left to free.
+    assert told("memory", "clear").out == "cpu:0  0 bytes freed\n"
+    assert told("memory", "clear", "--json").json == {
+        "devices": [{"device": "cpu:0", "freed_bytes": 0, "refusal": None}]
+    }
+    assert "unknown device 'cuda:7'" in told("memory", "clear", "cuda:7").err
+
+
+def test_a_device_that_is_busy_is_left_as_it_is(told: Restrike) -> None:
+    name = told("submit", "a two", "--card", "digits", "--steps", 1000, "-n", 8).out.strip()
+    try:
+        while told("jobs", name, "--json").json["progress"] is None:
+            time.sleep(0.05)
+        left = told("memory", "clear")
+        assert (left.code, name in left.out, "freed" in left.out) == (0, True, False)
+        assert told("memory", "clear", "cpu:0").code == 2
+    finally:
+        told("cancel", name)
+    told("wait", name)
 
 
 def test_a_running_job_says_how_far_it_is(told: Restrike) -> None:

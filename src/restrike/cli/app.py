@@ -22,6 +22,7 @@ from restrike.cli import (
     keys,
     logs,
     mcp,
+    memory,
     mint,
     move,
     plan,
@@ -100,6 +101,7 @@ cancel.register(app)
 rerun.register(app)
 move.register(app)
 queue.register(app)
+memory.register(app)
 logs.register(app)
 mcp.register(app)
 tokens.register(app)

@@ -28,7 +28,9 @@ def cancel(options: Options) -> None:
     job = client_of(options).cancel(options.job)
     if options.json:
         typer.echo(jsons.dumps(told(job), indent=2, ensure_ascii=False))
+    elif job.state == "cancelled":
+        typer.echo(f"{job.id} cancelled")
     elif job.state.is_final:
-        typer.echo(f"{job.id} {job.state}")
+        typer.echo(f"{job.id} had already ended ({job.state}); nothing was cancelled")
     else:
         typer.echo(f"{job.id} will stop at its next step")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from restrike.client.client import Client
 
 _WISHES = ("pause", "resume", "drain")
+_COUNTED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +39,22 @@ def register(app: typer.Typer) -> None:
 
 def queue(options: Options) -> None:
     """Pause, drain or resume a server's queue, or tell how it stands."""
-    found = _switched(client_of(options), options.wish)
+    client = client_of(options)
+    found = _switched(client, options.wish)
     if options.json:
         typer.echo(jsons.dumps(found, indent=2))
         return
-    typer.echo("paused: nothing new starts" if found["paused"] else "jobs are started")
-    typer.echo("draining: nothing new is accepted" if found["draining"] else "jobs are accepted")
+    typer.echo("paused: nothing new starts" if found["paused"] else "running: waiting jobs start")
+    typer.echo("draining: nothing new is accepted" if found["draining"] else "open: new jobs are accepted")
+    counted = f"{_count(client, 'running')} running, {_count(client, 'queued')} waiting"
+    typer.echo(f"{counted} in workspace {client.workspace}")
+
+
+def _count(client: Client, state: str) -> str:
+    from restrike.server.jobs.model import JobState
+
+    found = len(client.jobs(state=JobState(state), limit=_COUNTED))
+    return f"{_COUNTED} or more" if found == _COUNTED else str(found)
 
 
 def _switched(client: Client, wish: str) -> dict[str, bool]:
@@ -57,4 +68,5 @@ def _switched(client: Client, wish: str) -> dict[str, bool]:
         case "resume":
             return client.switch(paused=False, draining=False)
         case _:
-            raise Unknown("wish", wish, _WISHES)
+            hint = "`restrike cancel JOB` stops a job; `pause` lets nothing new start."
+            raise Unknown("wish", wish, _WISHES, hint=hint)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from restrike.client.asked import Call, Generation, Terms, Work
 from restrike.client.client import URL, Client
-from restrike.client.results import Job, JobFile
+from restrike.client.results import Cleared, Job, JobFile
 from restrike.server.jobs.model import JobEvent, JobState
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class AsyncClient:
         """Turn them on or off."""
         return await _on_thread(lambda: self._client.switch(paused=paused, draining=draining))
 
-    async def clear_memory(self, device: str | None = None) -> dict[str, int]:
+    async def clear_memory(self, device: str | None = None) -> tuple[Cleared, ...]:
         """Let one device, or all that are idle, go of what is loaded."""
         return await _on_thread(lambda: self._client.clear_memory(device))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from restrike.client.asked import Call, Generation, Terms, Work
 from restrike.client.failures import plan_of
 from restrike.client.following import Following
-from restrike.client.results import Job, JobFile, event_of, job_of
+from restrike.client.results import Cleared, Job, JobFile, cleared_of, event_of, job_of
 from restrike.client.transfers import download, upload
 from restrike.client.wire import Broken, Wire, job_path
 from restrike.errors import NotFound
@@ -143,17 +143,17 @@ class Client:
         """Turn them on or off, with the scope admin; what is left out stays. Returns how they stand."""
         return self._wire.ask("PUT", "/api/switches", tree={"paused": paused, "draining": draining})
 
-    def clear_memory(self, device: str | None = None) -> dict[str, int]:
+    def clear_memory(self, device: str | None = None) -> tuple[Cleared, ...]:
         """Let one device, or all that are idle, go of what is loaded, with the scope admin.
 
-        Returns the bytes that each of those that were cleared has free by it.
+        Returns what became of each device; without a name, one that runs a job is left as it is.
 
         Raises:
             Unknown: there is no such device.
             Conflict: that device runs a job.
         """
         found = self._wire.ask("POST", "/api/memory/clear", tree={"device": device})
-        return {each["device"]: each["freed_bytes"] for each in found["devices"] if each["refusal"] is None}
+        return tuple(map(cleared_of, found["devices"]))
 
     def events(self, job: str | None = None, *, after: int | None = None) -> Iterator[JobEvent]:
         """What happens to a job until it has ended, or to all jobs; after an event's number.

@@ -70,6 +70,20 @@ class Job:
         return made(kind_named(self.failure.kind) or Crashed, f"{step}{self.failure.reason}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cleared:
+    """What became of a device that was to be cleared: the bytes that are free by it, or why it was left."""
+
+    device: str
+    freed_bytes: int = 0
+    refusal: str | None = None
+
+
+def cleared_of(tree: Mapping[str, Any]) -> Cleared:
+    """What a server's JSON tells of a device."""
+    return _known(Cleared, tree)
+
+
 def job_of(tree: Mapping[str, Any]) -> Job:
     """The job that a server's JSON tells of."""
     failure = tree.get("failure")
