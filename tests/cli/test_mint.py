@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Restrike
+from restrike.cli.mint import tell_report
+from restrike.mint.events import EntryLanded
+from restrike.mint.outcome import Outcome
+from restrike.mint.report import Ending, MintReport
 from restrike.settings import settings
 
 
@@ -70,3 +74,39 @@ def test_a_dry_run_prints_the_keys_and_keeps_nothing(restrike: Restrike, tmp_pat
     assert len(key) == 64
     assert entry == "transformer 8x8-none"
     assert not list(tmp_path.glob("store/cells/sealed/*"))
+
+
+def report(*landed: EntryLanded) -> MintReport:
+    return MintReport(
+        card="digits",
+        recipe="aot",
+        target="cpu",
+        attempt=1,
+        ending=Ending(outcome=Outcome.OK),
+        phase=None,
+        keys={},
+        landed=landed,
+        failed=(),
+        remaining=(),
+        phases=(),
+        seconds=136.7,
+        peak_bytes=0,
+    )
+
+
+def test_the_end_says_how_long_it_took_and_what_becomes_of_the_cells(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    new = EntryLanded(entry="transformer 8x8-batched", key="a" * 64, how="published")
+    old = EntryLanded(entry="transformer 8x8-none", key="b" * 64, how="already")
+    tell_report(report(new, old))
+    said = capfd.readouterr()
+    assert said.out.splitlines() == [
+        "aaaaaaaaaaaaaaaa  transformer 8x8-batched  kept",
+        "bbbbbbbbbbbbbbbb  transformer 8x8-none  was kept already",
+    ]
+    assert said.err == (
+        "2 cells of digits in 137 s; used from now on where they fit, on target cpu, unless --cells off\n"
+    )
+    tell_report(report())
+    assert capfd.readouterr() == ("", "")

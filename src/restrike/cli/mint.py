@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from restrike.mint.report import MintReport
     from restrike.mint.request import EndpointUse, MintRequest
 
+_HOW = {"published": "kept", "already": "was kept already"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -182,7 +184,7 @@ def _settle(minted: Minted, options: Options, scratch: Path) -> None:
     if options.json:
         typer.echo(jsons.dumps(_described(minted), indent=2))
     else:
-        _tell(report)
+        tell_report(report)
     if report.ending.outcome is Outcome.OK:
         return
     died = f" (in phase {report.phase}; the report lies in {scratch})" if report.phase else ""
@@ -190,10 +192,10 @@ def _settle(minted: Minted, options: Options, scratch: Path) -> None:
     raise typer.Exit(report.ending.outcome.exit_code)
 
 
-def _tell(report: MintReport) -> None:
-    """The cells on stdout, what is missing on stderr."""
+def tell_report(report: MintReport) -> None:
+    """The cells on stdout; what is missing, and what becomes of them, on stderr."""
     for landed in report.landed:
-        typer.echo(f"{landed.key[:16]}  {landed.entry}  {landed.how}")
+        typer.echo(f"{landed.key[:16]}  {landed.entry}  {_HOW[landed.how]}")
     if not report.landed:
         for entry, key in report.keys.items():
             typer.echo(f"{key}  {entry}")
@@ -201,6 +203,13 @@ def _tell(report: MintReport) -> None:
         typer.echo(f"failed: {failed.entry} in {failed.phase}: {failed.message}", err=True)
     for entry in report.remaining:
         typer.echo(f"remaining: {entry}", err=True)
+    if report.landed:
+        count = "1 cell" if len(report.landed) == 1 else f"{len(report.landed)} cells"
+        typer.echo(
+            f"{count} of {report.card} in {report.seconds:.0f} s; used from now on where they fit, "
+            f"on target {report.target}, unless --cells off",
+            err=True,
+        )
 
 
 def _described(minted: Minted) -> dict[str, Any]:
