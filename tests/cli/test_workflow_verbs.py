@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_a_run_prints_its_files_and_a_plan_what_it_would_do(restrike: Restrike) 
     second = restrike("run", "flow.yaml", "-v", "word=bye", "--json")
     assert {step["action"] for step in second.json["steps"] if step["status"] == "computed"} == {"said"}
     assert second.json["variables"]["word"] == "bye"
+
+
+def test_a_plan_promises_no_time_of_what_never_ran_here(restrike: Restrike) -> None:
+    first = restrike("plan", "flow.yaml").out
+    assert "3 to run, how long is not known yet" in first
+    assert "about" not in first
+    restrike("run", "flow.yaml")
+    assert "3 reused, 0 to run, about 0.0 s" in restrike("plan", "flow.yaml").out
+    known = restrike("plan", "flow.yaml", "-v", "word=bye").out
+    assert re.search(r"2 reused, 1 to run, about [0-9.]+ s\n", known)
+    Path("flow.yaml").write_text(FLOW + "  more: {generate: digits, arguments: {prompt: a one, steps: 9}}\n")
+    mixed = restrike("plan", "flow.yaml", "-v", "word=bye").out
+    assert re.search(r"2 to run, about [0-9.]+ s and what never ran here", mixed)
 
 
 def test_a_plan_as_json(restrike: Restrike) -> None:

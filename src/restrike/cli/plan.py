@@ -66,8 +66,18 @@ def _show(found: Plan) -> None:
         )
     runs = sum(row.status is not Status.REUSED for row in found.rows)
     fetched = f", {size_of(found.download_bytes)} to download" if found.download_bytes else ""
-    summary = f"{len(found.rows) - runs} reused, {runs} to run, about {found.seconds:.1f} s{fetched}"
+    summary = f"{len(found.rows) - runs} reused, {runs} to run, {_total(found)}{fetched}"
     show(table, Text(summary, style="bold"), *(Text(f"note: {notice}") for notice in found.notices))
+
+
+def _total(found: Plan) -> str:
+    """The expected time; of what never ran here nothing is known, and a sum without it would promise."""
+    known = [row.seconds is not None for row in found.rows if row.seconds != 0]
+    if all(known):
+        return f"about {found.seconds:.1f} s"
+    if any(known):
+        return f"about {found.seconds:.1f} s and what never ran here"
+    return "how long is not known yet"
 
 
 def _status(row: Row) -> str:
