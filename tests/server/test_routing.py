@@ -79,7 +79,7 @@ def test_a_worker_alone_is_never_idle_while_something_fits(jobs: list[Job], work
 def test_weights_that_are_loaded_go_before_the_order() -> None:
     found = choose([_job("first", needs="a"), _job("second", needs="b")], _worker("w", "b"), (), _NOW)
     assert found is not None
-    assert (found.job.id, found.why) == ("second", "w holds its weights")
+    assert (found.job.id, found.why) == ("second", "its weights are loaded there")
 
 
 def test_a_job_is_left_to_the_worker_that_holds_its_weights_but_not_for_ever() -> None:
@@ -167,12 +167,12 @@ def test_a_job_goes_to_the_free_worker_that_is_armed_for_it() -> None:
     assert choose([job], warm, (armed,), _NOW) is None
     found = choose([job], armed, (warm,), _NOW)
     assert found is not None
-    assert found.why == "armed holds its weights, and has graphs or cells armed for it"
+    assert found.why == "its weights are loaded there, with graphs or cells ready for it"
     # Who is busy is waited for only by those who would have to load the weights.
     assert choose([job], warm, (replace(armed, is_free=False),), _NOW) is not None
     late = choose([job], warm, (armed,), _NOW + HANDOVER_S)
     assert late is not None
-    assert "armed, which has graphs or cells armed for it, did not look" in late.why
+    assert "armed, which has graphs or cells ready for it, did not look" in late.why
 
 
 def test_a_free_worker_is_counted_on_for_one_job() -> None:
@@ -192,7 +192,7 @@ def test_of_equal_workers_the_one_that_ends_such_jobs_sooner_takes_it_and_says_s
     assert choose([job], slow, (fast,), _NOW, took) is None
     found = choose([job], fast, (slow,), _NOW, took)
     assert found is not None
-    assert found.why == "first in line, and fast was free; such jobs took 2.0 s there, 9.0 s on slow"
+    assert found.why == "first in line when it was free; such jobs took 2.0 s there, 9.0 s on slow"
     assert choose([job], slow, (replace(fast, is_free=False),), _NOW, took) is not None
     late = choose([job], slow, (fast,), _NOW + HANDOVER_S, took)
     assert late is not None
@@ -208,7 +208,7 @@ def test_what_is_not_measured_or_noise_decides_nothing(took: dict[str, float]) -
     job, slow, fast = _job("one"), _worker("slow", free=True), _worker("fast", free=True)
     found = choose([job], slow, (fast,), _NOW, _took(job, **took))
     assert found is not None
-    assert found.why == "first in line, and slow was free"
+    assert found.why == "first in line when it was free"
 
 
 def test_what_is_resident_goes_before_what_was_measured() -> None:

@@ -53,6 +53,13 @@ class _Fit(IntEnum):
     ARMED = 2
 
 
+_REASONS = {
+    _Fit.ARMED: "its weights are loaded there, with graphs or cells ready for it",
+    _Fit.WEIGHTS: "its weights are loaded there",
+    _Fit.NOTHING: "first in line when it was free",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Left:
     """That a job is left to another worker, and for how long; `late` is why it is taken all the same then."""
@@ -132,25 +139,20 @@ def _better(job: Job, other: WorkerFacts, worker: WorkerFacts, seconds: Mapping[
     """In what another worker is better for a job; nothing when it is not."""
     mine, theirs = _fit(worker, job), _fit(other, job)
     if theirs > mine:
-        return "has graphs or cells armed for it"
+        return "has graphs or cells ready for it"
     return "ends such jobs sooner" if theirs == mine and _sooner(seconds, other, worker) else ""
 
 
 def _why(job: Job, worker: WorkerFacts, rest: Iterable[WorkerFacts], seconds: Mapping[str, float]) -> str:
-    """Why a worker takes a job that it leaves to nobody."""
-    device = worker.device
-    reason = {
-        _Fit.ARMED: f"{device} holds its weights, and has graphs or cells armed for it",
-        _Fit.WEIGHTS: f"{device} holds its weights",
-        _Fit.NOTHING: f"first in line, and {device} was free",
-    }[_fit(worker, job)]
+    """Why a worker takes a job that it leaves to nobody; it is shown beside the worker's device."""
+    reason = _REASONS[_fit(worker, job)]
     slower = next(
         (o for o in rest if o.is_free and _fit(o, job) == _fit(worker, job) and _sooner(seconds, worker, o)),
         None,
     )
     if slower is None:
         return reason
-    mine, theirs = seconds[device], seconds[slower.device]
+    mine, theirs = seconds[worker.device], seconds[slower.device]
     return f"{reason}; such jobs took {mine:.1f} s there, {theirs:.1f} s on {slower.device}"
 
 

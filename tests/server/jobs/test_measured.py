@@ -84,7 +84,7 @@ def test_the_queue_leaves_a_job_to_the_free_device_that_ends_it_sooner(database:
     third = queue.submit(asked())
     taken = queue.claim(slow, (fast,))
     assert taken is not None
-    assert (taken.id, taken.why) == (third.id, "first in line, and cpu:slow was free")
+    assert (taken.id, taken.why) == (third.id, "first in line when it was free")
 
 
 @pytest.mark.parametrize("waited_s", [0.0, HANDOVER_S])

@@ -102,7 +102,7 @@ class TestClaiming:
         queue.submit(asked())
         job = _claimed(queue)
         assert (job.state, job.worker, job.device, job.attempt) == (JobState.RUNNING, "one", "cpu:one", 1)
-        assert job.why == "first in line, and cpu:one was free"
+        assert job.why == "first in line when it was free"
 
     def test_each_job_goes_to_exactly_one_of_many_workers(self, queue: Queue) -> None:
         ids = {queue.submit(asked(str(index))).id for index in range(40)}

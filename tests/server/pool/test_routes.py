@@ -46,14 +46,14 @@ def test_of_two_free_workers_the_one_that_history_says_ends_sooner_works(make: M
     jobs = [house.ended(house.generate("three", seed=seed, steps=2)) for seed in range(2, 5)]
 
     said = [(job.device, job.why) for job in jobs]
-    reason = "first in line, and cpu:1 was free; such jobs took 30.0 s there, 900.0 s on cpu:0"
+    reason = "first in line when it was free; such jobs took 30.0 s there, 900.0 s on cpu:0"
     # On a machine that is very busy the other may look too late, and the job says so.
     late = f"it waited for over {HANDOVER_S:.0f} s, and cpu:1, which ends such jobs sooner, did not look"
     assert ("cpu:1", reason) in said
     assert {("cpu:1", reason), ("cpu:0", late)} >= set(said), said
     # The control: of another size nothing was measured.
     other = house.ended(house.generate("three", seed=9, steps=3))
-    assert other.why == f"first in line, and {other.device} was free"
+    assert other.why == "first in line when it was free"
 
 
 def test_a_job_waits_a_moment_for_who_is_armed_and_no_longer(make: Make) -> None:
@@ -61,21 +61,21 @@ def test_a_job_waits_a_moment_for_who_is_armed_and_no_longer(make: Make) -> None
     house.open()
     weights = house.ended(house.generate("two", seed=7, steps=2)).record["generations"]["picture"]["weights"]
     house.until_holds(weights)
-    assert needing(house, weights, 1).why == "cpu:0 holds its weights"
+    assert needing(house, weights, 1).why == "its weights are loaded there"
 
     here = str(Owner.here())
     other = WorkerRow(id="other", device="cpu:9", owner=here, server=here, memory_bytes=1 << 40)
     house.workers.register(other)
     # A look that began before the other was there knows nothing of it: the first job may be taken by that.
     jobs = [beside(house, other, weights, seed, armed=(weights,)) for seed in (2, 3)]
-    armed = "cpu:9, which has graphs or cells armed for it"
+    armed = "cpu:9, which has graphs or cells ready for it"
     assert jobs[1].why == f"it waited for over {HANDOVER_S:.0f} s, and {armed}, did not look"
     assert jobs[1].device == "cpu:0"
     assert jobs[1].started is not None
     assert jobs[1].started - jobs[1].created >= HANDOVER_S
     # The control: for who has no more than this one, nobody waits.
     jobs = [beside(house, other, weights, seed, armed=()) for seed in (4, 5)]
-    assert jobs[1].why == "cpu:0 holds its weights"
+    assert jobs[1].why == "its weights are loaded there"
 
 
 def beside(house: House, other: WorkerRow, weights: str, seed: int, *, armed: tuple[str, ...]) -> Job:
