@@ -22,6 +22,22 @@ from restrike.errors import Refused
 from restrike.server.jobs.model import JobState
 from serving import Server, served, until
 
+_BADGE = """
+from dataclasses import dataclass
+
+import restrike
+
+
+@dataclass
+class Ask:
+    words: str
+
+
+@restrike.endpoint(slots={"painter": restrike.Slot()})
+def badge(ctx: restrike.Context, payload: Ask) -> str:
+    return payload.words
+"""
+
 
 def test_what_is_missing_is_named_with_its_extra(restrike: Restrike, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvicorn" else object())
@@ -59,6 +75,14 @@ def test_a_fault_is_told_before_anything_starts(
     done = restrike("serve", "--port", 0, "--data", "data", *options)
     assert done.code == 2
     assert message in done.err
+
+
+def test_an_empty_slot_is_warned_of_and_the_server_starts(tmp_path: Path) -> None:
+    (tmp_path / "badge.py").write_text(_BADGE)
+    with served(tmp_path / "data", "--devices", "cpu:0", "--endpoints", str(tmp_path / "badge.py")) as server:
+        code, said = server.stop()
+    assert code == 0
+    assert "warning: endpoint 'badge': slot 'painter' is empty" in said
 
 
 def test_a_port_that_is_taken_is_refused(restrike: Restrike) -> None:

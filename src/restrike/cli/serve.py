@@ -154,7 +154,10 @@ def serve(options: Options) -> None:
     with listener:
         from restrike.server.hosting import host, listening
 
-        app = host(_hosting(options))
+        hosting = _hosting(options)
+        for warning in hosting.catalogue.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+        app = host(hosting)
         config = listening(app, host=options.host, port=options.port)
         _run(config, listener, app.state.service)
 

@@ -137,6 +137,17 @@ def test_slots_are_held_against_what_they_are_for(tmp_path: Path) -> None:
         catalogue([path], {"pipelin": "digits"})
 
 
+def test_a_slot_that_stays_empty_is_warned_of(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL)
+    (warning,) = catalogue([path], {}).warnings
+    assert warning.startswith("endpoint 'small': slot 'pipeline' is empty")
+    assert "--slot pipeline=CARD" in warning
+    # Control: one that is filled, by the operator or by its default, is fine.
+    assert catalogue([path], {"pipeline": "digits"}).warnings == ()
+    written(tmp_path, SMALL.replace('("text-to-image",)', '("text-to-image",), default="digits"'))
+    assert catalogue([path], {}).warnings == ()
+
+
 def test_the_state_of_a_lock_is_told(tmp_path: Path) -> None:
     from restrike.endpoints.discovery import look_at
     from restrike.endpoints.lock import write_lock

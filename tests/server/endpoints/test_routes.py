@@ -32,6 +32,7 @@ def test_the_list_tells_what_each_takes_and_gives(asked: TestClient) -> None:
     assert studio["handlers"]["draw"]["request"]["properties"]["steps"]["maximum"] == 1000
     assert studio["handlers"]["draw"]["response"]["title"] == "Saved"
     assert found["painted"]["slots"]["painter"]["model"] is None
+    assert [found[name]["empty_slots"] for name in ("painted", "Studio", "digits")] == [["painter"], [], []]
     assert found["digits"]["kind"] == "card"
     assert asked.get("/api/endpoints/Studio").json() == studio
 

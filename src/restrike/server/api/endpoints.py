@@ -95,4 +95,5 @@ async def _called(service: Service, grant: Grant, form: CallForm, work: Work, re
 
 
 def _view(service: Service, served: Served) -> Any:
-    return service.shown(served_view(served, service.catalogue.filled(served)))
+    known = service.catalogue
+    return service.shown(served_view(served, known.filled(served), known.empty(served)))

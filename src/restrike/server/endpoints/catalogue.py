@@ -41,6 +41,23 @@ class Catalogue:
         """What the server fills an endpoint's slots with."""
         return {name: model for name, model in self.slots.items() if name in served.slots}
 
+    def empty(self, served: Served) -> tuple[str, ...]:
+        """The slots of an endpoint that a call has to fill; a card fills its own."""
+        if served.is_card:
+            return ()
+        filled = self.filled(served)
+        return tuple(name for name, slot in served.slots.items() if not (filled.get(name) or slot.default))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator may not have meant: endpoints that refuse each call that does not fill a slot."""
+        return tuple(
+            f"endpoint '{each.name}': slot '{name}' is empty, so a call that does not fill it is refused; "
+            f"--slot {name}=CARD fills it for all"
+            for each in self.looked
+            for name in self.empty(each)
+        )
+
     def all(self) -> Iterator[Served]:
         """Those of the operator, then the cards that have weights."""
         yield from self.looked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,8 +68,8 @@ def of_card(card: ModelCard) -> Served:
     return Served(name=card.name, described=described(endpoint_of(card)))
 
 
-def served_view(served: Served, filled: Mapping[str, str]) -> dict[str, Any]:
-    """An endpoint as plain values; `filled` is what the server fills its slots with."""
+def served_view(served: Served, filled: Mapping[str, str], empty: Sequence[str]) -> dict[str, Any]:
+    """An endpoint as plain values; `filled` is what the server fills its slots with, `empty` are others."""
     slots = {
         name: {"tasks": list(slot.tasks), "model": _told(filled.get(name) or slot.default)}
         for name, slot in served.slots.items()
@@ -79,6 +79,7 @@ def served_view(served: Served, filled: Mapping[str, str]) -> dict[str, Any]:
         **served.described,
         "kind": "card" if served.is_card else "endpoint",
         "slots": {} if served.is_card else slots,
+        "empty_slots": list(empty),
         "lock": {"state": served.lock.state, "findings": list(served.lock.findings)},
     }
 
