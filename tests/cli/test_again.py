@@ -121,3 +121,12 @@ def _rewritten(path: str, **changes: object) -> Provenance:
     made = _provenance(path)
     write(path, read(path).frames_THWC, provenance=replace(made, **changes))
     return made
+
+
+def test_a_workflow_is_no_file_to_make_again_and_the_verb_that_runs_it_is_named(restrike: Restrike) -> None:
+    Path("w.yaml").write_text("steps: {one: {generate: digits, arguments: {prompt: a seven}}}\n")
+    outcome = restrike("generate", "--from", "w.yaml")
+    assert outcome.code == 2
+    assert "say: restrike run w.yaml" in outcome.err
+    Path("w.txt").write_text("a seven")
+    assert "none of PNG" in restrike("generate", "--from", "w.txt").err

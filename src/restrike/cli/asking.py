@@ -5,6 +5,7 @@ Precedence: a flag, then the file of --from, then the card. The card comes later
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,13 @@ def source_of(options: RequestOptions) -> Source | None:
     if options.source is None:
         return None
     from restrike.media import provenance_of
+    from restrike.workflow.loading import SUFFIXES
 
+    if options.source.suffix.lower() in SUFFIXES:
+        raise Refused(
+            f"--from takes a picture or clip, and '{options.source}' is named as a workflow; "
+            f"say: restrike run {shlex.quote(str(options.source))}"
+        )
     found = provenance_of(options.source)
     if found is None:
         raise Refused(f"'{options.source}' was made by another program: it does not say how to make it again")
