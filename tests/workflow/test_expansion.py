@@ -66,7 +66,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "steps.a.arguments.seed": ({"seed": 3}, "beside its arguments"),
     "steps.a.arguments.stepz": ({"stepz": 3}, "no argument 'stepz'; did you mean 'steps'?"),
     "steps.a.arguments.image": ({"image": "cat.png"}, "write $asset.PATH or $step.NAME"),
-    "steps.a.arguments.prompt": ({"prompt": "a cat"}, "prompt 'a cat' names no digit; card 'digits' draws one"),
+    "steps.a.arguments.prompt": ({"prompt": "a cat"}, "prompt 'a cat' names no digit; card 'digits'"),
     "steps.a.arguments.negative_prompt": ({"negative_prompt": "a cat"}, "negative_prompt 'a cat' names no"),
     "steps.a.arguments.shift": ({"shift": 3.0, "sigmas": [1.0, 0.5]}, "no effect, since sigmas are given"),
     "steps.a.arguments.call": ({"call": {}}, "no argument 'call'"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import anyio
 from fastapi import FastAPI, Request
@@ -16,12 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from restrike.errors import Finding, NotFound, Refused, RestrikeError, typed
+from restrike.errors import NotFound, RestrikeError, typed
 from restrike.server import page
 from restrike.server.api import ROUTERS
+from restrike.server.forms import invalid_form
 from restrike.server.metrics import Metrics, Timing
 from restrike.server.openai import ROUTERS as OPENAI_ROUTERS
-from restrike.server.problems import MEDIA_TYPE, NO_JSON, Rejected, problem_response
+from restrike.server.problems import MEDIA_TYPE, Rejected, problem_response
 from restrike.server.security.access import Access
 from restrike.server.security.guard import Guard
 from restrike.server.security.limits import BodyLimits
@@ -33,19 +33,6 @@ _PROBLEM = {
     "description": "What is wrong, as a problem (RFC 9457).",
     "content": {MEDIA_TYPE: {"schema": {"type": "object"}}},
 }
-
-
-class InvalidForm(Refused):
-    """The body has not the form that this route takes."""
-
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
-        super().__init__("; ".join(map(str, findings)))
-        self._findings = findings
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All faults of form, each at its place."""
-        return self._findings
 
 
 def create_app(service: Service, access: Access | None = None, beside: tuple[Beside, ...] = ()) -> FastAPI:
@@ -107,7 +94,7 @@ def _answer_failures(app: FastAPI, service: Service) -> None:
 
     async def of_form(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(InvalidForm(tuple(map(_finding, error.errors()))), service.shown)
+        return problem_response(invalid_form(error.errors()), service.shown)
 
     async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -122,16 +109,6 @@ def _answer_failures(app: FastAPI, service: Service) -> None:
     app.add_exception_handler(Exception, known)
     app.add_exception_handler(RequestValidationError, of_form)
     app.add_exception_handler(HTTPException, of_http)
-
-
-def _finding(fault: dict[str, Any]) -> Finding:
-    place = [str(step) for step in fault["loc"] if step != "body"]
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        message = "there is no such field"
-    elif fault["type"] == "model_attributes_type" and not place:
-        message = NO_JSON
-    return Finding(path=".".join(place), message=message)
 
 
 def _version() -> str:

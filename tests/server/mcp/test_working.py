@@ -52,6 +52,36 @@ def test_all_faults_are_told_at_once_with_their_places(agent: Agent) -> None:
     assert agent.call("validate", work={"generation": {"card": "digits", "prompt": "a 1"}}).tree["valid"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "said"),
+    [
+        ("find", {}, "kind: it is missing; give it"),
+        (
+            "find",
+            {"kind": "card"},
+            "kind: 'card' is not one of cards, workflows, tasks, runs, jobs; did you mean",
+        ),
+        ("find", {"kind": "cards", "limt": 3}, "limt: no argument 'limt'; did you mean 'limit'?"),
+        ("wait", {"job": "job-none", "seconds": 500}, "seconds: 500 is not at most 50"),
+        ("wait", {}, "job: it is missing; give it"),
+        (
+            "plan",
+            {"work": {"generation": {"card": "digits"}}},
+            "work.generation.prompt: it is missing; give it",
+        ),
+        ("nope", {}, "unknown tool 'nope'. Known: cancel, edit, explain, find, plan, read, results, run, "),
+    ],
+)
+def test_what_keeps_a_tool_from_being_called_is_a_problem_too(
+    agent: Agent, tool: str, given: dict[str, Any], said: str
+) -> None:
+    refused = agent.call(tool, **given)
+    assert refused.failed
+    assert refused.tree["detail"].startswith(said)
+    assert refused.tree["class"] == ("not-found" if tool == "nope" else "refused")
+    assert "pydantic" not in refused.text
+
+
 def test_waiting_is_bounded_and_changes_nothing(agent: Agent) -> None:
     job = agent.begun(**LONG, seed=63)
     try:

@@ -42,16 +42,18 @@ def told(service: Service, tool: Tool) -> Tool:
             found = await tool(*args, **kwargs)
             return compact(found) if isinstance(found, dict) else found
         except RestrikeError as error:
-            problem = problem_of(error)
-            if isinstance(error, PlanChanged | PlanUnread):
-                problem |= {
-                    "plan": plan_answer(error.plan),
-                    "resend": {"acknowledge": error.plan.fingerprint},
-                }
-            text = TextContent(type="text", text=compact(service.shown(problem)))
-            return CallToolResult(content=[text], is_error=True)
+            return failed(service, error)
 
     return call
+
+
+def failed(service: Service, error: RestrikeError) -> CallToolResult:
+    """The answer of a call that failed: the problem, and for a plan what to send instead."""
+    problem = problem_of(error)
+    if isinstance(error, PlanChanged | PlanUnread):
+        problem |= {"plan": plan_answer(error.plan), "resend": {"acknowledge": error.plan.fingerprint}}
+    text = TextContent(type="text", text=compact(service.shown(problem)))
+    return CallToolResult(content=[text], is_error=True)
 
 
 def request_of(context: Context) -> Request:

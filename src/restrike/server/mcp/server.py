@@ -7,16 +7,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
 
 from restrike import __version__
-from restrike.server.mcp.answers import Tool, told
+from restrike.errors import Finding, Unknown
+from restrike.server.forms import InvalidForm, invalid_form
+from restrike.server.mcp.answers import Tool, failed, told
 from restrike.server.mcp.looking import Looking
 from restrike.server.mcp.results import Results
 from restrike.server.mcp.working import Working
 from restrike.server.service import Service
+from restrike.workflow.findings import no_such
 
 PATH = "/mcp"
 INSTRUCTIONS = """\
@@ -34,11 +39,37 @@ _STOPS = ToolAnnotations(
 )
 
 
+class ToolServer(MCPServer[Any]):
+    """The tools of a service; what keeps one from being called is told as its own failures are."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__("restrike", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+        self._service = service
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; a name or an argument that there is not is answered as a problem."""
+        taken = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
+        if name not in taken:
+            return failed(self._service, Unknown("tool", name, taken))
+        unknown = [each for each in arguments if each not in taken[name]]
+        if unknown:
+            findings = (
+                Finding(path=each, message=no_such("argument", each, taken[name])) for each in unknown
+            )
+            return failed(self._service, InvalidForm(findings))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            return failed(self._service, invalid_form(error.__cause__.errors()))  # type: ignore[arg-type]
+
+
 def server_of(service: Service) -> MCPServer[Any]:
     """The tools of a service."""
-    server: MCPServer[Any] = MCPServer(
-        "restrike", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING"
-    )
+    server = ToolServer(service)
     looking, working, results = Looking(service=service), Working(service=service), Results(service=service)
     tools: tuple[tuple[Tool, ToolAnnotations], ...] = (
         (looking.find, _LOOKS),
