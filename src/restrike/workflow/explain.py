@@ -9,7 +9,7 @@ from collections.abc import Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from restrike.errors import NotFound, RestrikeError
+from restrike.errors import NotFound
 from restrike.keys import Difference, Key
 from restrike.store.store import Store
 from restrike.workflow.runs import Manifest, RunFolder, StepRecord
@@ -22,14 +22,14 @@ class Explanation:
     """One action: what became of it, its key, and how the nearest earlier key differed.
 
     `differences` lead from the nearest key of an earlier run in the same scope to this one; empty for a
-    reused step, for a `new_member`, or when nothing of the operation was kept before. A new member is one of
-    a for_each that had only others in the run before: how it differs from those says nothing.
+    reused step, for a new member, or when nothing of the operation was kept before. A new member is one of a
+    for_each that had only others in the run `added_since`: how it differs from those says nothing.
     """
 
     record: StepRecord
     key: Key | None
     made_by: str
-    new_member: bool = False
+    added_since: str = ""
     nearest: Key | None = None
     differences: tuple[Difference, ...] = ()
 
@@ -42,8 +42,8 @@ class Explanation:
             return f"{self.record.status}: {self.record.reason}"
         if self.key is None:
             return f"{self.record.status}; its key is not kept any more"
-        if self.new_member:
-            return f"{self.record.status}: a new member, of which there is nothing earlier"
+        if self.added_since:
+            return f"{self.record.status}: a new member, which {self.added_since} did not have"
         if self.nearest is None:
             where = (
                 "with the shared results" if self.key.parts.get("scope") == SHARED else "in this workspace"
@@ -72,34 +72,27 @@ def described(step: Explanation) -> dict[str, Any]:
 
 def explain(folder: RunFolder, store: Store) -> tuple[Explanation, ...]:
     """Explain every step of a run."""
-    manifest, earlier = folder.manifest(), _actions_before(folder)
-    now = {record.action for record in manifest.steps}
+    manifest = folder.manifest()
+    before = folder.before()
+    added = _added(before, manifest) if before else frozenset[str]()
     return tuple(
-        _explained(record, manifest, store, new=_is_added(record.action, earlier, now))
+        _explained(record, manifest, store, before.run if before and record.action in added else "")
         for record in manifest.steps
     )
 
 
-def _actions_before(folder: RunFolder) -> frozenset[str]:
-    """The actions of the workflow's run before; none where there is no manifest that can be read."""
-    try:
-        before = folder.before()
-        return frozenset(record.action for record in before.manifest().steps) if before else frozenset()
-    except RestrikeError:
-        return frozenset()
-
-
-def _is_added(action: str, earlier: Set[str], now: Set[str]) -> bool:
-    """Whether it is a member beside those of the run before, all of which are still there.
+def _added(before: Manifest, manifest: Manifest) -> Set[str]:
+    """The members that are new beside those of the run before, all of which are still there.
 
     Where one of them is gone it may be that one under another name, for a text that is edited names anew.
     """
-    step = action.rpartition("[")[0]
-    others = {other for other in earlier if step and other.rpartition("[")[0] == step}
-    return bool(others) and action not in earlier and others <= now
+    earlier, now = ({record.action for record in each.steps} for each in (before, manifest))
+    lists = {action.rpartition("[")[0] for action in earlier if "[" in action}
+    gone = {action.rpartition("[")[0] for action in earlier - now}
+    return {action for action in now - earlier if action.rpartition("[")[0] in lists - gone}
 
 
-def _explained(record: StepRecord, manifest: Manifest, store: Store, *, new: bool) -> Explanation:
+def _explained(record: StepRecord, manifest: Manifest, store: Store, added_since: str) -> Explanation:
     try:
         entry = store.find(record.key) if record.key else None
     except NotFound:
@@ -107,8 +100,8 @@ def _explained(record: StepRecord, manifest: Manifest, store: Store, *, new: boo
     if entry is None:
         return Explanation(record=record, key=None, made_by=record.origin)
     made_by = versions_of(entry.origin)[0]
-    if record.status == "reused" or new:
-        return Explanation(record=record, key=entry.key, made_by=made_by, new_member=new)
+    if record.status == "reused" or added_since:
+        return Explanation(record=record, key=entry.key, made_by=made_by, added_since=added_since)
     nearest = store.nearest(
         entry.key,
         entry.label,

@@ -11,13 +11,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from restrike.engine.counts import Executed, executed_of
-from restrike.errors import NotFound, Refused, typed
+from restrike.errors import NotFound, Refused, RestrikeError, typed
 from restrike.store.files import PARTIAL, swap_file, write_file
 from restrike.store.owner import Owner
 from restrike.workflow.graph import Graph
@@ -129,10 +129,15 @@ class RunFolder:
             raise NotFound(f"no run '{name}'; there are {', '.join(numbers[-10:])}")
         return cls(parent / wanted)
 
-    def before(self) -> RunFolder | None:
-        """The workflow's run before this one, of those that have a manifest; None for the first."""
-        earlier = [path for path in _numbered(self.path.parent) if int(path.name) < int(self.path.name)]
-        return next((RunFolder(path) for path in reversed(earlier) if (path / MANIFEST).exists()), None)
+    def before(self) -> Manifest | None:
+        """The manifest of the newest earlier run of the workflow that finished; None when none did."""
+        for path in reversed(_numbered(self.path.parent)):
+            if int(path.name) < int(self.path.name):
+                with suppress(RestrikeError):
+                    found = RunFolder(path).manifest()
+                    if found.status == "finished":
+                        return found
+        return None
 
     def write_definition(self, tree: Mapping[str, Any]) -> None:
         """Keep the resolved definition, with all seeds drawn and all variables set."""

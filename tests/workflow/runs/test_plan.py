@@ -247,9 +247,10 @@ def test_siblings_of_a_run_are_not_earlier_and_a_new_member_says_that_it_is_new(
     first = whys(members("three", "seven"))
     assert len(first) == 2
     assert all(why.endswith("kept before in this workspace") for why in first.values())
+    (lab.folder(members("three", "seven")).parent / "0003").mkdir()  # a run that has no manifest yet
     added = whys(members("three", "seven", "nine"))
     assert added["digit[three]"].startswith("reused")
-    assert added["digit[nine]"] == "computed: a new member, of which there is nothing earlier"
+    assert added["digit[nine]"] == "computed: a new member, which w/0002 did not have"
     # An edited text is a member of another name: the one that is gone is what it differs from.
     edited = whys(members("three", "seven", "a nine"))
     assert "arguments.prompt" in edited["digit[a nine]"]
