@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from restrike.cards import registry
 from restrike.cards.card import ModelCard
-from restrike.errors import Refused
-from restrike.server.security.trust import barred_untrusted
+from restrike.errors import Refused, Unknown
+from restrike.server.security.trust import barred_untrusted, looks_like_path
 
 
 def card_named(name: str) -> ModelCard:
@@ -13,6 +13,6 @@ def card_named(name: str) -> ModelCard:
     barred = barred_untrusted(name)
     if barred is None:
         return registry.find(name)
-    if "/" in name or "\\" in name:
+    if looks_like_path(name):
         raise Refused(barred)
-    return registry.card(name)
+    raise Unknown("card", name, registry.names(), hint="A hub id (owner/name) works too.")

@@ -81,6 +81,23 @@ def test_a_folder_of_the_server_is_barred_the_same_whether_it_exists(
         assert all(each["message"] != UNTRUSTED for each in told["findings"])
 
 
+def test_a_mistyped_card_is_told_the_nearest_and_no_folder_is_looked_for(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(card: str) -> str:
+        work = {"generation": {"card": card, "prompt": "a seven"}}
+        (finding,) = client.post("/api/validate", json=work).json()["findings"]
+        assert finding["path"] == "card"
+        return finding["message"]
+
+    assert told("digit").startswith("no card 'digit'; did you mean 'digits'? (there is digits, ")
+    absent = told("mine"), told("./mine"), told("~/mine"), told("..")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert (told("mine"), told("./mine"), told("~/mine"), told("..")) == absent
+    assert absent[1:] == (UNTRUSTED,) * 3
+
+
 def test_code_that_was_not_allowed_is_never_imported(
     client: TestClient, service: Service, tmp_path: Path
 ) -> None:

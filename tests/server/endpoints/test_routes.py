@@ -71,6 +71,12 @@ def test_the_only_handler_needs_no_name(asked: TestClient) -> None:
         (DRAW, {"accept_plan": "0" * 64}, 422, "accept_plan"),
         (DRAW, {"workspace": "nowhere"}, 404, "no workspace 'nowhere'"),
         (DRAW, {"slots": {"pipelin": "digits"}}, 404, "unknown slot of endpoint 'Studio' 'pipelin'"),
+        (
+            DRAW,
+            {"slots": {"pipeline": "digit"}},
+            422,
+            "slots.pipeline: no card 'digit'; did you mean 'digits'",
+        ),
         (DRAW, {"slots": {"pipeline": "/etc"}}, 422, "slots.pipeline: a request names models by"),
         ("/api/endpoints/digits", {"slots": {"pipeline": "digits"}}, 422, "fills its own slot"),
         ("/api/endpoints/digits", {"payload": {}}, 422, "payload.prompt: field required"),
