@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from restrike.errors import RestrikeError
 from restrike.workflow.runs import MANIFEST, Manifest, RunFolder, list_runs
@@ -30,6 +31,19 @@ def newest(workspace: Path, before: Place | None) -> Iterator[Kept]:
             yield Kept(folder=folder, manifest=folder.manifest(), place=place)
         except RestrikeError:  # deleted meanwhile, or damaged
             continue
+
+
+def prompt_of(definition: Mapping[str, Any], action: str) -> str:
+    """The prompt written in what ran, of a step or of an endpoint's payload; "" for none or a reference.
+
+    `definition` is a run's resolved one, and `action` one of its steps, which may be a member of `for_each`.
+    """
+    steps, payload = definition.get("steps") or {}, definition.get("payload") or {}
+    step = steps.get(action.partition("[")[0]) or {}
+    prompt = (step.get("arguments") or payload).get("prompt")
+    if not isinstance(prompt, str):
+        return ""
+    return prompt.removeprefix("$") if prompt.startswith("$$") or not prompt.startswith("$") else ""
 
 
 def _places(workspace: Path) -> Iterator[tuple[Place, RunFolder]]:

@@ -84,6 +84,37 @@ def test_a_job_is_made_watched_found_and_made_again(page: Browser) -> None:
     assert "1 reused" in page.value(f"{MADE}[0].innerText")
 
 
+def test_what_ended_is_told_whole_and_the_gallery_is_not_pushed_away(page: Browser, server: Server) -> None:
+    names = [
+        submitted(server, generation={"card": "digits", "prompt": "a six", "seed": n, "steps": 1})
+        for n in range(14)
+    ]
+    with urlopen(Request(f"{server.url}/api/assets/torn.png?replace=true", b"torn", method="PUT")):
+        step = {"task": "picture.resize", "arguments": {"clip": "$asset.torn.png", "width": 9, "height": 9}}
+    failed = submitted(server, workflow={"name": "small", "steps": {"small": step}})
+    for name in (*names[3:], failed):
+        page.until(f"document.querySelector('#ended [title^={name}]')")
+    told = f"document.querySelector('#ended [title^={failed}] .told')"
+    assert "it is none of PNG" in page.value(f"{told}.innerText")
+    assert page.value(f"{told}.scrollWidth <= {told}.clientWidth")
+    page.until("document.querySelector('#running').children.length === 0")
+    page.until("document.querySelector('.gallery figcaption b')?.innerText === 'a six'")
+    assert page.value("document.querySelector('.gallery').getBoundingClientRect().top") < 700
+    page.value("document.querySelector('header a').click()")
+    assert page.value("location.hash") == "#pictures"
+
+
+def test_a_running_job_says_which_picture_it_makes(page: Browser, server: Server) -> None:
+    work = {"card": "digits", "prompt": "a six", "steps": 1000, "n": 8}
+    name = submitted(server, generation=work)
+    page.until("/picture \\d of 8, \\d+ of 1000 steps/.test(document.querySelector('.job')?.innerText)")
+    # Control: one that comes later is told it too, before the next step is.
+    with urlopen(f"{server.url}/api/jobs/{name}") as answer:
+        assert json.load(answer)["progress"]["pictures"] == 8
+    page.value("document.querySelector('.job button').click()")
+    page.until(f"document.querySelector('#ended [title^={name}]')")
+
+
 def test_a_job_is_cancelled_where_it_is_seen(page: Browser) -> None:
     ask_for(page, steps=1000)
     page.until("document.querySelector('.job button')")

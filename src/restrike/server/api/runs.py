@@ -25,7 +25,7 @@ from restrike.server.api.bodies import RerunForm
 from restrike.server.api.jobs import detail
 from restrike.server.api.serving import served
 from restrike.server.export import write_zip
-from restrike.server.gallery import Kept, Place, newest
+from restrike.server.gallery import Kept, Place, newest, prompt_of
 from restrike.server.jobs.model import JobKind
 from restrike.server.problems import Rejected
 from restrike.server.security.confined import inside
@@ -54,14 +54,9 @@ def list_runs(
 def read_gallery(
     service: TheService, workspace: Workspace = HERE, limit: Limit = 50, before: Before = None
 ) -> Any:
-    """Each with the run and step that made it. `limit` counts runs."""
+    """Each with the run and step that made it, and the prompt where one is written. `limit` counts runs."""
     found, more = _page(newest(service.workspace(workspace), _place(before)), limit)
-    files = [
-        {**file, "run": kept.manifest.run, "seed": kept.manifest.seed, "started": kept.manifest.started}
-        for kept in found
-        for file in files_of(kept.manifest, workspace)
-        if file["media_type"] in MEDIA.values()
-    ]
+    files = [file for kept in found for file in _pictured(kept, workspace)]
     return service.shown({"files": files, "next": more})
 
 
@@ -175,6 +170,16 @@ def read_file(
 
 def _folder(service: Service, workspace: str, workflow: str, number: str) -> RunFolder:
     return RunFolder.open(service.workspace(workspace), f"{workflow}/{number}")
+
+
+def _pictured(kept: Kept, workspace: str) -> Iterator[dict[str, Any]]:
+    """The files of a run that a browser shows."""
+    manifest = kept.manifest
+    files = [file for file in files_of(manifest, workspace) if file["media_type"] in MEDIA.values()]
+    definition = _definition(kept.folder) if files else {}
+    for file in files:
+        about = {"run": manifest.run, "seed": manifest.seed, "started": manifest.started}
+        yield {**file, **about, "prompt": prompt_of(definition, file["step"])}
 
 
 def _definition(folder: RunFolder) -> Any:

@@ -18,13 +18,12 @@ export async function ask(method, path, body) {
 export const get = (path) => ask("GET", path);
 export const post = (path, body = {}) => ask("POST", path, body);
 
-// Follows all events; `happened` gets each, `back` is called whenever the stream was away.
-export function follow(happened, back) {
+// Follows all events; `happened` gets each, `opened` is called whenever the stream begins or was away: what is
+// looked at then, and not before, misses nothing.
+export function follow(happened, opened) {
   const source = new EventSource("/api/events");
-  let away = false;
   source.onmessage = (event) => happened(JSON.parse(event.data));
-  source.onopen = () => { if (away) back(); away = false; };
-  source.onerror = () => { away = true; };
+  source.onopen = opened;
   return source;
 }
 

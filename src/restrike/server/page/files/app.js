@@ -107,7 +107,7 @@ function refresh() {
 }
 
 told(async () => {
-  await all();
+  await choices();  // A server that needs a token says so here.
   follow(async (event) => {
     const state = await jobs.happened(event);
     if (!state) return;

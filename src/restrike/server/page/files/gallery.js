@@ -46,7 +46,9 @@ function media(file, large) {
 }
 
 function tile(file) {
-  const caption = made("figcaption", {}, file.run, made("span", { class: "faint" }, file.file));
+  const title = file.prompt || file.step;
+  const place = `${file.run}/${file.file}`;
+  const caption = made("figcaption", { title: `${title}\n${place}` }, made("b", {}, title), made("span", { class: "faint" }, file.run));
   return made("figure", { tabindex: "0", onclick: () => show(file), onkeydown: (key) => key.key === "Enter" && show(file) },
     media(file, false), caption);
 }

@@ -112,6 +112,6 @@ function row_ended(job) {
   const told = job.failure?.reason ?? [reused, took].filter(Boolean).join(", ");
   return made("li", { class: job.state },
     made("span", { class: `state ${job.state}` }, job.state),
-    made("span", { class: "label", title: `${job.id}\n${told}` }, job.title, made("span", { class: "faint" }, `  ${told}`)),
+    made("span", { class: "label", title: `${job.id}\n${told}` }, job.title, made("span", { class: "told" }, told)),
     made("button", { class: "quiet small", onclick: () => post(`/api/jobs/${job.id}/rerun`) }, "Again"));
 }
