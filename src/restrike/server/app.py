@@ -15,17 +15,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from restrike.errors import NotFound, RestrikeError, typed
+from restrike.errors import RestrikeError, typed
 from restrike.server import page
 from restrike.server.api import ROUTERS
 from restrike.server.forms import invalid_form
 from restrike.server.metrics import Metrics, Timing
 from restrike.server.openai import ROUTERS as OPENAI_ROUTERS
-from restrike.server.problems import MEDIA_TYPE, Rejected, problem_response
+from restrike.server.openai.failures import openai_response
+from restrike.server.problems import MEDIA_TYPE, problem_response
 from restrike.server.security.access import Access
 from restrike.server.security.guard import Guard
 from restrike.server.security.limits import BodyLimits
 from restrike.server.service import Service
+from restrike.server.unrouted import OPENAI, methods_of, of_http
 
 Beside = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 """What lives as long as the application: a supervisor of workers, a session manager."""
@@ -96,19 +98,20 @@ def _answer_failures(app: FastAPI, service: Service) -> None:
         assert isinstance(error, RequestValidationError)
         return problem_response(invalid_form(error.errors()), service.shown)
 
-    async def of_http(request: Request, error: Exception) -> Response:
+    async def of_protocol(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == 404:
-            message = f"nothing is at {request.url.path[:200]}; /openapi.json tells what is"
-            return problem_response(NotFound(message), service.shown)
-        answer = problem_response(Rejected(error.status_code, str(error.detail)), service.shown)
+        failure = of_http(request, error.status_code, str(error.detail))
+        answered = openai_response if request.url.path.startswith(OPENAI) else problem_response
+        answer = answered(failure, service.shown)
         answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["allow"] = ", ".join(methods_of(request))
         return answer
 
     app.add_exception_handler(RestrikeError, known)
     app.add_exception_handler(Exception, known)
     app.add_exception_handler(RequestValidationError, of_form)
-    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(HTTPException, of_protocol)
 
 
 def _version() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from restrike.server.jobs.model import JobKind, JobState, Outcome, WorkerFacts
@@ -48,8 +49,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"workflow": flow(steps={"a": {"generate": "digits"}})}, "steps.a.arguments"),
     ({"workflow": "none"}, "none"),
     ({"text": "steps: ["}, "YAML"),
-    ({}, "exactly one"),
-    ({"generation": SEVEN, "workflow": flow()}, "exactly one"),
+    ({}, "say what to do in one of"),
+    ({"generation": SEVEN, "workflow": flow()}, "give one of them"),
     ({"generation": SEVEN, "seed": 4}, "seed"),
     ({"generation": SEVEN, "workspace": "../default"}, "workspace"),
     ({"generation": SEVEN, "workspace": "elsewhere"}, "elsewhere"),
@@ -75,6 +76,37 @@ def test_a_route_of_another_server_is_told_where_the_routes_are(client: TestClie
     assert client.post("/prompt", json={}).json()["detail"] == (
         "nothing is at /prompt; /openapi.json tells what is"
     )
+
+
+def test_a_method_that_a_path_has_not_is_told_which_it_has(client: TestClient) -> None:
+    refused = client.delete("/api/jobs")
+    assert refused.status_code == 405
+    assert refused.headers["allow"] == "GET, POST"
+    assert refused.json()["detail"] == "DELETE is not possible at /api/jobs; it takes GET and POST"
+
+
+SPELT: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"prompt": "a seven", "steps": 2}, 'put prompt and steps in `generation`, as in {"generation": {'),
+    ({}, 'say what to do in one of workflow, text and generation, as in {"generation": {"card": "shapes"'),
+    ({"workflow": "a", "text": "b"}, "workflow and text are both given; give one of them"),
+    ({"generation": {**SEVEN, "steps": "many"}}, "generation.steps: 'many' is not a whole number"),
+    ({"generation": {"card": "digits"}}, "generation.prompt: it is missing; give it"),
+    ({"generation": SEVEN, "priority": 1001}, "priority: 1001 is not at most 1000"),
+)
+
+
+@pytest.mark.parametrize(("form", "said"), SPELT, ids=[said for _, said in SPELT])
+def test_a_fault_of_form_is_told_in_our_words(client: TestClient, form: dict[str, Any], said: str) -> None:
+    refused = submit(client, status=422, **form)
+    assert refused["detail"].startswith(said)
+
+
+def test_a_body_that_is_no_json_is_told_why(client: TestClient) -> None:
+    refused = client.post("/api/jobs", content=b"{nope", headers={"Content-Type": "application/json"})
+    assert refused.status_code == 422
+    (finding,) = refused.json()["findings"]
+    assert finding["path"] == ""
+    assert finding["message"].startswith("the body is not JSON: ")
 
 
 def test_all_findings_come_at_once(client: TestClient) -> None:

@@ -63,6 +63,13 @@ def test_a_link_leads_to_the_picture(client: OpenAI) -> None:
         assert answer.read() == inside
 
 
+def test_what_is_not_served_is_told_with_what_is(client: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="nothing is at /v1/chat/completions; this server") as told:
+        client.chat.completions.create(model="digits", messages=[{"role": "user", "content": "a seven"}])
+    assert "/v1/images/generations" in told.value.message
+    assert told.value.type == "invalid_request_error"
+
+
 @pytest.mark.parametrize(("kind", "begins"), [("jpeg", b"\xff\xd8\xff"), ("webp", b"RIFF")])
 def test_a_picture_comes_in_the_format_asked_for(client: OpenAI, kind: Any, begins: bytes) -> None:
     made = client.images.generate(model="digits", prompt="a two", output_format=kind, extra_body={"seed": 2})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
@@ -25,6 +26,7 @@ ClientId = Annotated[
 Priority = Annotated[int, Field(ge=-1000, le=1000, description="Of waiting jobs the higher goes first.")]
 _SMALL = {"steps": 8, "seed": 3}
 _GENERATION = {"card": "shapes", "prompt": "a red circle moving left", **_SMALL}
+_EXAMPLE = json.dumps({"generation": {"card": "shapes", "prompt": "a red circle moving left"}})
 _WORKFLOW = {
     "name": "digit",
     "seed": 3,
@@ -115,11 +117,22 @@ class WorkForm(Form):
     workspace: str = Field(default=DEFAULT_WORKSPACE, max_length=80)
     trusted: bool = Field(default=False, description="May name folders of the server; needs scope admin.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_their_place(cls, given: Any) -> Any:
+        stray = [name for name in GenerationForm.model_fields if name not in cls.model_fields]
+        found = [name for name in stray if name in given] if isinstance(given, dict) else []
+        if found:
+            raise ValueError(f"put {' and '.join(found)} in `generation`, as in {_EXAMPLE}")
+        return given
+
     @model_validator(mode="after")
     def _one(self) -> WorkForm:
         given = [name for name in ("workflow", "text", "generation") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError("give exactly one of workflow, text and generation")
+        if not given:
+            raise ValueError(f"say what to do in one of workflow, text and generation, as in {_EXAMPLE}")
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; give one of them")
         if self.generation is not None:
             other = {"values", "seed", "reuse", "rerun"} & self.model_fields_set
             if other:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from restrike.errors import RULES, Crashed, Finding, NotFound, Refused, RestrikeError, Retry, rule_of
+from restrike.server.forms import said
 from restrike.server.jobs.model import Failure
 from restrike.server.problems import NO_JSON, Rejected, class_of, status_of
 
@@ -59,12 +60,12 @@ class OpenAIRoute(APIRoute):
                 failure = Rejected(error.status_code, str(error.detail))
             except RestrikeError as error:
                 failure = error
-            return _answer(failure, request.app.state.service.shown)
+            return openai_response(failure, request.app.state.service.shown)
 
         return handled
 
 
-def _answer(error: RestrikeError, shown: Callable[[Any], Any]) -> JSONResponse:
+def openai_response(error: RestrikeError, shown: Callable[[Any], Any]) -> JSONResponse:
     """The answer to a request that failed; clients are told not to repeat what no repetition changes."""
     status = status_of(error)
     again = "false" if rule_of(error).retry is Retry.NEVER else "true"
@@ -101,7 +102,7 @@ def bad_field(fault: Mapping[str, Any]) -> BadField:
         return BadField(field, "this field is not supported here; leave it out")
     if fault["type"] == "model_attributes_type" and not path:
         return BadField(field, NO_JSON)
-    return BadField(field, str(fault["msg"]))
+    return BadField(field, said(fault))
 
 
 def _code(error: RestrikeError) -> str:
