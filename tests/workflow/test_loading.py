@@ -227,6 +227,9 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(Refused, match="not UTF-8"):
         load_file(tmp_path / "bytes.yaml")
+    (tmp_path / "poster.py").write_text("from restrike.endpoints import endpoint\n")
+    with pytest.raises(Refused, match=r"is Python; endpoints in it are checked by: restrike endpoints check"):
+        load_file(tmp_path / "poster.py")
     (tmp_path / "large.yaml").write_bytes(b" " * (MAX_FILE_BYTES + 1))
     with pytest.raises(Refused, match="too large"):
         load_file(tmp_path / "large.yaml")

@@ -25,13 +25,15 @@ def load_file(path: Path) -> dict[str, Any]:
 
     Raises:
         NotFound: there is no such file.
-        Refused: it cannot be read or is too large.
+        Refused: it cannot be read, is too large, or is Python.
         InvalidWorkflow: it is neither YAML nor JSON, or not a mapping; the finding names line and column.
     """
     if path.is_dir():
         raise Refused(f"'{path}' is a folder; name the workflow file in it")
     if not path.is_file():
         raise NotFound(f"no workflow file at '{path}'{_meant(path)}")
+    if path.suffix.lower() == ".py":
+        raise Refused(f"'{path}' is Python; endpoints in it are checked by: restrike endpoints check {path}")
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise Refused(f"'{path}' is over {MAX_FILE_BYTES} bytes, too large for a workflow file")
