@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from restrike.cli import serve
 from restrike.client.client import Client
 from restrike.errors import Refused
 from restrike.server.jobs.model import JobState
-from serving import Server, served, until
+from serving import Server, begun, served, until
 
 _BADGE = """
 from dataclasses import dataclass
@@ -147,6 +148,17 @@ def test_an_interrupt_stops_in_order_and_the_next_start_goes_on(tmp_path: Path) 
         assert client.job(running.id).state in (JobState.RUNNING, JobState.QUEUED, JobState.SUCCEEDED)
         client.cancel(running.id)
         assert client.wait(running.id).kills == 0
+
+
+def test_one_that_a_shell_started_in_the_background_says_that_it_stopped(tmp_path: Path) -> None:
+    # Such a shell lets its children ignore interrupts.
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        server = begun(tmp_path / "data", "--devices", "cpu:0")
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    code, said = server.stop()
+    assert (code, said.splitlines()[-1][:8]) == (0, "stopped;")
 
 
 def test_who_comes_too_early_waits_and_is_not_turned_away(tmp_path: Path) -> None:

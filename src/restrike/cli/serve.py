@@ -239,11 +239,13 @@ def _run(config: uvicorn.Config, listener: socket.socket, service: Service) -> N
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        # uvicorn has ended all in order, and then passes the interrupt on.
-        typer.echo("stopped; jobs that were not finished go on with the next start", err=True)
+        # uvicorn has ended all in order, and then passes the interrupt on. Nothing comes of that where a
+        # shell lets what it starts in the background ignore interrupts, which uvicorn does not.
+        pass
     finally:
         ended.set()
         telling.join()
+    typer.echo("stopped; jobs that were not finished go on with the next start", err=True)
 
 
 def _tell_when_ready(service: Service, url: str, ended: threading.Event) -> None:
