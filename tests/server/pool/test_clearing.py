@@ -56,6 +56,18 @@ def test_an_idle_device_lets_go_and_the_next_run_is_cold_with_the_same_bytes(
     pair.until_holds(again.record["generations"]["picture"]["weights"])
 
 
+def test_what_a_running_job_has_loaded_is_told_while_it_runs(pair: House, client: TestClient) -> None:
+    clear(client)
+    assert held(pair) == set()
+    job = pair.running(pair.generate("five", seed=43, steps=1000, items=list(range(32))))
+    pair.until(job, lambda now: bool(held(pair)))
+    (busy,) = (row for row in pair.workers.all() if row.report.resident)
+    assert (busy.state, busy.report.job, busy.facts.resident) == ("busy", job.id, busy.report.resident)
+    assert busy.report.resident_bytes > 1_000_000
+    pair.queue.cancel(job.id)
+    pair.ended(job)
+
+
 def test_a_device_that_runs_a_job_is_left_alone_and_the_job_is_named(pair: House, client: TestClient) -> None:
     sleeping = pair.running(pair.submit(flow(("wait", peril("sleep", seconds=2.0)))))
     assert sleeping.id in clear(client, sleeping.device, status=409)["detail"]
