@@ -173,6 +173,27 @@ def test_what_was_asked_for_by_name_and_did_not_engage_is_told() -> None:
     assert short.notices == ("capture tape answered 0 of 3 steps; eager: warming (1), proving (2)",)
 
 
+def test_a_request_looks_a_step_that_does_not_pay_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = capturing(CARD, CaptureLimits(min_speedup=1e9))
+    engine.generate("digits", SEVEN)
+    looked: list[object] = []
+    run = Capturer.run
+
+    def looking(capturer: Capturer, *given: Any) -> Any:
+        looked.append(given)
+        return run(capturer, *given)
+
+    monkeypatch.setattr(Capturer, "run", looking)
+    made = engine.generate("digits", SEVEN)
+    (reason,) = made.capture.eager_breaks
+    assert reason.startswith("disarmed: not faster")
+    assert (made.capture.eager_breaks[reason], len(looked)) == (8, 1)
+    # The control: what may pay is looked up at each step.
+    looked.clear()
+    capturing(CARD).generate("digits", SEVEN)
+    assert len(looked) == 8
+
+
 def test_the_graphs_of_a_card_outlive_its_requests_and_are_shared_by_them() -> None:
     engine = capturing(CARD)
     first, second = (engine.generate("digits", replace(SEVEN, seed=seed)) for seed in (1, 2))

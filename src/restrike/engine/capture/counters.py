@@ -33,6 +33,8 @@ def kinds(breaks: Mapping[str, int]) -> dict[str, int]:
     return dict(found)
 
 
+DISARMED = "disarmed"
+"""The kind of a break for a graph that was proved and does not pay."""
 WARMING = Break(kind="warming", passing=True)
 PROVING = Break(kind="proving", passing=True)
 

@@ -17,7 +17,7 @@ from restrike.engine.capture.backend import Backend, Step, Uncapturable
 from restrike.engine.capture.buffers import StaticInputs
 from restrike.engine.capture.captured import CapturedStep
 from restrike.engine.capture.contents import named_tensors
-from restrike.engine.capture.counters import PROVING, WARMING, Break
+from restrike.engine.capture.counters import DISARMED, PROVING, WARMING, Break
 from restrike.engine.capture.entry import REMEDY, Entry
 from restrike.engine.capture.limits import CaptureLimits
 from restrike.engine.capture.proof import difference, perturbed
@@ -86,7 +86,7 @@ class Making:
         except _OverBudget as error:
             self.entry.refuse(Break(kind="over budget", detail=str(error)))
         except _NotFaster as error:
-            self.entry.refuse(Break(kind="disarmed", detail=str(error)))
+            self.entry.refuse(Break(kind=DISARMED, detail=str(error)))
         except Exception as error:
             self.entry.refuse(Break(kind="blocked", detail=told(error)))
 

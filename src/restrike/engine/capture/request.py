@@ -6,14 +6,14 @@ It decides nothing about graphs; it counts for this request and refuses what its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from restrike.cards.card import LoopSpec
 from restrike.engine.capture.backend import Step
 from restrike.engine.capture.capturer import Capturer
-from restrike.engine.capture.counters import Break, CaptureReport
+from restrike.engine.capture.counters import DISARMED, Break, CaptureReport
 from restrike.errors import Refused
 from restrike.loops.contract import StepPlan, Tensors
 
@@ -27,6 +27,8 @@ class RequestCapture:
     spec: LoopSpec
     _replays: int = field(default=0, init=False)
     _breaks: Counter[Break] = field(default_factory=Counter, init=False)
+    _disarmed: dict[Hashable, Break] = field(default_factory=dict, init=False)
+    """Of the forms of steps that this request met, those whose graph does not pay."""
 
     def check(self) -> None:
         """Raise Refused when the loop must be captured and nothing here could."""
@@ -42,9 +44,19 @@ class RequestCapture:
             Refused: the loop must be captured, and this step cannot be.
         """
         reason = answered or self._policy()
-        if reason is None:
-            stepped = self.capturer.run((self.card, self.spec.name), plan, module, step)
-            return stepped.outputs, stepped.broke
+        if reason is not None:
+            return self._eagerly(plan, step, reason)
+        # To look a step up costs time, and a graph that does not pay gives none back: once a request is
+        # enough. Whatever has changed meanwhile, eager is right.
+        form = _form(plan)
+        if form in self._disarmed:
+            return self._eagerly(plan, step, self._disarmed[form])
+        stepped = self.capturer.run((self.card, self.spec.name), plan, module, step)
+        if stepped.broke is not None and stepped.broke.kind == DISARMED:
+            self._disarmed[form] = stepped.broke
+        return stepped.outputs, stepped.broke
+
+    def _eagerly(self, plan: StepPlan, step: Step, reason: Break) -> tuple[Tensors, Break]:
         self._demand(reason)
         self.capturer.broke(reason)
         return step(plan.inputs), reason
@@ -84,6 +96,8 @@ class RequestCapture:
     def _policy(self) -> Break | None:
         if self.spec.opaque:
             return Break(kind="not capturable", detail="the card's steps are opaque")
+        if self.capturer.backend is None:
+            return self.capturer.absent
         return Break(kind="off", detail="the loop says so") if self.spec.capture == "off" else None
 
     def _demand(self, reason: Break) -> None:
@@ -91,6 +105,12 @@ class RequestCapture:
             raise Refused(
                 f"card '{self.card}' must be captured in loop '{self.spec.name}', and cannot be: {reason}"
             )
+
+
+def _form(plan: StepPlan) -> Hashable:
+    """What tells the steps of one request apart for the capturer; cheap, for it is asked at each."""
+    layout = tuple([(value.shape, value.stride()) for value in plan.inputs.values()])
+    return plan.component, plan.structure, layout
 
 
 def run_for(
