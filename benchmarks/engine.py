@@ -103,7 +103,7 @@ def batched(name: str, requests: list[Request], repeats: int) -> list[Figure]:
 def taped(name: str, request: Request, repeats: int) -> list[Figure]:
     """Each step as the tape has it, once it is armed or was found not to pay, and eagerly.
 
-    The two take their steps in turn, each as often the first, for a hundredth shows only in hundreds of pairs;
+    The two take their steps in turn, each as often the first: a hundredth shows only in hundreds of pairs;
     and all is loaded anew now and then, for where weights come to lie in memory is worth as much.
     """
     theirs: list[float] = []
