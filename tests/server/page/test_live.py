@@ -16,6 +16,7 @@ from serving import Server
 READY = "document.getElementById('ready')?.textContent === 'ready'"
 PROMPT = "a red circle moving down"
 MADE = f"[...document.querySelectorAll('#ended li.succeeded')].filter(e => e.innerText.includes('{PROMPT}'))"
+FIGURE = f"[...document.querySelectorAll('.gallery figure')].find((e) => e.innerText.includes('{PROMPT}'))"
 WIDE = "document.documentElement.scrollWidth - innerWidth"
 CROSSING = """(() => {
   const boxes = [...document.querySelectorAll('header > :not(.grow)')].map((e) => e.getBoundingClientRect());
@@ -71,9 +72,9 @@ def test_a_job_is_made_watched_found_and_made_again(page: Browser) -> None:
     assert page.value("document.querySelector('.job').innerText").startswith(PROMPT)
     page.until("document.querySelector('#running').children.length === 0")
     page.until(f"{MADE}.length === 1")
-    page.until("document.querySelector('.gallery figure video')?.readyState > 0")
+    page.until(f"{FIGURE}?.querySelector('video')?.readyState > 0")
 
-    page.value("document.querySelector('.gallery figure').click()")
+    page.value(f"{FIGURE}.click()")
     page.until("document.getElementById('shown-facts').children.length > 0")
     facts = page.value("document.getElementById('shown-facts').innerText")
     assert PROMPT in facts
