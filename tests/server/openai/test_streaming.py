@@ -41,16 +41,22 @@ def test_a_fault_is_told_before_the_stream_begins(client: OpenAI) -> None:
     assert failed.value.param == "size"
 
 
-def test_a_reader_that_goes_away_stops_the_work(client: OpenAI, server: Server) -> None:
+def long_stream(client: OpenAI, seed: int) -> Any:
+    """The stream of pictures that take long, of which the first event has come."""
     stream = client.images.generate(
         model="digits",
         prompt="a six",
         stream=True,
         partial_images=3,
         n=10,
-        extra_body={"steps": 1000, "seed": 74},
+        extra_body={"steps": 1000, "seed": seed},
     )
     next(iter(stream))
+    return stream
+
+
+def test_a_reader_that_goes_away_stops_the_work(client: OpenAI, server: Server) -> None:
+    stream = long_stream(client, seed=74)
     job = get(f"{server.url}/api/jobs?limit=1")["jobs"][0]
     assert job["state"] == "running"
     stream.close()
@@ -58,15 +64,7 @@ def test_a_reader_that_goes_away_stops_the_work(client: OpenAI, server: Server) 
 
 
 def test_a_job_that_is_cancelled_elsewhere_ends_its_stream(client: OpenAI, server: Server) -> None:
-    stream = client.images.generate(
-        model="digits",
-        prompt="a six",
-        stream=True,
-        partial_images=3,
-        n=10,
-        extra_body={"steps": 1000, "seed": 75},
-    )
-    next(iter(stream))
+    stream = long_stream(client, seed=75)
     job = get(f"{server.url}/api/jobs?limit=1")["jobs"][0]["id"]
     get(f"{server.url}/api/jobs/{job}/cancel", "POST")
     with pytest.raises(openai.APIError, match="was cancelled"):

@@ -53,6 +53,10 @@ class Part:
     def __str__(self) -> str:
         return f"component '{self.name}' of card '{self.card}'"
 
+    def drop(self) -> None:
+        """Forget the component, wherever it is: its files bring it back."""
+        self.component, self.parked, self.place = None, None, Place.ABSENT
+
     @property
     def size_bytes(self) -> int:
         """What it holds, or will hold, on the device: measured when it was there last, else guessed."""

@@ -208,19 +208,18 @@ class Residency:
                     part.rest()
             for part in [part for part in self._idle() if not part.altered]:
                 part.moved("cleared")
-                part.component = part.parked = None
-                part.place = Place.ABSENT
+                part.drop()
             gc.collect()  # Modules that hold themselves in a cycle are gone only now.
             return self.budget.free_bytes - before_bytes
 
     def _idle(self) -> list[Part]:
         """What is in memory and neither held, nor used at once, nor asleep."""
+        return [part for part in self._unused() if part.component is not None and not part.asleep]
+
+    def _unused(self) -> list[Part]:
+        """What is neither held by a request nor used at once."""
         pinned = self.turn.pinned
-        return [
-            part
-            for part in self._parts
-            if part.component is not None and not part.holds and not part.asleep and part not in pinned
-        ]
+        return [part for part in self._parts if not part.holds and part not in pinned]
 
     def altered(self, part: Part, altered: bool) -> None:
         """Note that a component's weights are now other than its files', or theirs again; count them anew."""
@@ -326,7 +325,7 @@ class Residency:
                     f"{shown(host.free_bytes() or 0)} are free; end what else takes memory there"
                 )
             least = min(parked, key=lambda each: each.priority)
-            least.component, least.parked, least.place = None, None, Place.ABSENT
+            least.drop()
             self._evictions[FOR_READING] += 1
             host.let_go()
 
@@ -343,15 +342,10 @@ class Residency:
         return not all(part.altered for part in tired)
 
     def _evictable(self) -> list[Part]:
-        pinned = self.turn.pinned
         return [
             part
-            for part in self._parts
-            if part.place is Place.DEVICE
-            and part.measured_bytes
-            and not part.holds
-            and part not in pinned
-            and not self._stays(part)
+            for part in self._unused()
+            if part.place is Place.DEVICE and part.measured_bytes and not self._stays(part)
         ]
 
     def _stays(self, part: Part) -> bool:
@@ -364,8 +358,7 @@ class Residency:
         if part.parked is not None:
             part.place = Place.HOST
         else:
-            part.component = None
-            part.place = Place.ABSENT
+            part.drop()
 
     def _parked(self, part: Part) -> Parked | None:
         """The component, moved to main memory; None where it does not go there and can be built anew."""
